@@ -43,7 +43,7 @@ func advertising(t *testing.T, bgp string, services ...ServiceFacts) Input {
 // routesOf prints the routes to an address: their neighbors, and the attributes from advertisements.
 func routesOf(in Input, address string) string {
 	i := peering.Imported{Address: netip.PrefixFrom(netip.MustParseAddr(address), netip.MustParseAddr(address).BitLen())}
-	here, _ := in.Attributes.AnnouncedHere([]peering.Imported{i})
+	here, _ := in.Attributes.AnnouncedHere([]peering.Imported{i}, "kube-lb0")
 	var b strings.Builder
 	for _, r := range peering.Routes(here, in.Attributes.Of, false) {
 		fmt.Fprint(&b, r.Prefix)

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
 )
@@ -23,14 +22,12 @@ type Attributes struct {
 	Ranges []RangeAttributes
 	// Restricted says which neighbors get the routes of groups, sorted by group.
 	Restricted []peering.Restriction `json:",omitempty"`
-	// Gone are addresses of groups that named neighbors or other nodes, and that no pool has any
-	// more. This node does not announce them, unless a Service names their group.
-	Gone []addr.Range `json:",omitempty"`
-	// Opaque says that an IPAM system manages the addresses of a group that names neighbors, or did
-	// so earlier. Unread says that a group names neighbors or nodes, and that the Services are not
-	// known. In both cases addresses of no known group or Service must not be announced.
+	// Watched says that the Services with addresses are known. An address that the agent of this node added for
+	// a Service, and that is of no Service and of no group, is then about to go.
+	Watched bool `json:",omitempty"`
+	// Opaque says that an IPAM system manages the addresses of a group that names neighbors. Any address on the
+	// interface of remote addresses may then be one of them.
 	Opaque bool `json:",omitempty"`
-	Unread bool `json:",omitempty"`
 }
 
 // RangeAttributes holds the attributes of the addresses From to To.
@@ -45,8 +42,6 @@ type RangeAttributes struct {
 	Elsewhere bool `json:",omitempty"`
 	// Chosen says that the group names this node.
 	Chosen bool `json:",omitempty"`
-	// Stray says that no pool has the address, and that its Service names the group.
-	Stray bool `json:",omitempty"`
 }
 
 // Of returns the attributes of the route to ip. The range of ip sets them before the speaker
@@ -86,9 +81,6 @@ func (a Attributes) Has(ip netip.Addr) bool {
 	return own || a.around(ip) != nil
 }
 
-// Knows reports whether it is known which neighbors get the route to ip.
-func (a Attributes) Knows(ip netip.Addr) bool { return !a.Opaque && !a.Unread || a.Has(ip) }
-
 // Chosen reports whether the group of ip names this node.
 func (a Attributes) Chosen(ip netip.Addr) bool {
 	r := a.around(ip)
@@ -96,29 +88,35 @@ func (a Attributes) Chosen(ip netip.Addr) bool {
 }
 
 // AnnouncedHere divides imported addresses: here are those that this node may announce, and
-// elsewhere is the number of those that only other nodes announce.
-func (a Attributes) AnnouncedHere(imported []peering.Imported) (here []peering.Imported, elsewhere int) {
+// elsewhere is the number of the others.
+func (a Attributes) AnnouncedHere(imported []peering.Imported, dummy string) (here []peering.Imported, elsewhere int) {
 	here = make([]peering.Imported, 0, len(imported))
 	for _, i := range imported {
-		ip := i.Address.Addr()
-		if r := a.around(ip); r != nil && r.Elsewhere || r == nil && a.gone(ip) {
+		if a.withholds(i, dummy) {
 			elsewhere++
-			continue
+		} else {
+			here = append(here, i)
 		}
-		here = append(here, i)
 	}
 	return here, elsewhere
 }
 
-// gone reports whether ip is in Gone.
-func (a Attributes) gone(ip netip.Addr) bool {
-	return slices.ContainsFunc(a.Gone, func(r addr.Range) bool { return r.Contains(ip) })
+// withholds reports whether only other nodes announce an address, or it is not known which neighbors may get it.
+// An address counts as the node's own, and may always be announced, if it is not on dummy and not known to be of
+// a Service.
+func (a Attributes) withholds(i peering.Imported, dummy string) bool {
+	ip := i.Address.Addr()
+	if r := a.around(ip); r != nil {
+		return r.Elsewhere
+	}
+	return !a.Has(ip) && (a.Watched && i.Service || a.Opaque && i.Interface == dummy)
 }
 
 // readAttributes reads the route attributes of groups and Services, and records what is wrong with
-// them. before are the attributes of the last input.
-func (in *Input) readAttributes(s Snapshot, read config.Config, scope scope, before Attributes) Attributes {
-	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}}
+// them.
+func (in *Input) readAttributes(s Snapshot, read config.Config, scope scope) Attributes {
+	a := Attributes{ByAddress: map[netip.Addr]peering.Attributes{}, Watched: s.Managed != nil}
+	a.Opaque = slices.ContainsFunc(s.Groups, func(g v2.ServiceGroup) bool { return config.Restricts(g.Spec) && config.Managed(g.Spec) })
 	named := map[string]namedGroup{}
 	for i := range s.Groups {
 		object := &s.Groups[i]
@@ -157,7 +155,6 @@ func (in *Input) readAttributes(s Snapshot, read config.Config, scope scope, bef
 		}
 	}
 	in.addStrays(&a, s, read, named)
-	a.keep(s, read, before)
 	slices.SortFunc(a.Ranges, func(a, b RangeAttributes) int { return a.From.Compare(b.From) })
 	// If Services share an address, the first by name wins.
 	for _, svc := range slices.Backward(s.Services) {

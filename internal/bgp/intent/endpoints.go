@@ -18,9 +18,9 @@ func readyEndpoints(s Snapshot, a Attributes) map[netip.Addr]uint32 {
 	}
 	counts := countEndpoints(s.Endpoints)
 	ready := map[netip.Addr]uint32{}
-	for _, svc := range s.Local {
+	for _, svc := range s.Managed {
 		for _, ip := range svc.Addresses {
-			if r := a.around(ip); r != nil && r.Weighed {
+			if r := a.around(ip); svc.Local && r != nil && r.Weighed {
 				ready[ip] += counts[serviceFamily{svc.Name, addr.FamilyOf(ip)}]
 			}
 		}

@@ -60,7 +60,7 @@ func Read(s Snapshot, namespace string, before Input, others ...string) Input {
 		in.Dummy = defaultDummy
 	}
 	in.Complaints, in.About = map[string]string{}, map[string]corev1.ObjectReference{}
-	in.Attributes = in.readAttributes(s, read, scope{namespace, others}, before.Attributes)
+	in.Attributes = in.readAttributes(s, read, scope{namespace, others})
 	in.Ready = readyEndpoints(s, in.Attributes)
 	in.Own = prefixesOf(s, read)
 	if in.Config != nil {

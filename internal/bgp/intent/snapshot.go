@@ -32,14 +32,12 @@ type Snapshot struct {
 	// Services are the Services with route attributes, those with addresses from IPAM systems, and the
 	// Restricted ones.
 	Services []ServiceFacts
-	// Local are the Services with externalTrafficPolicy: Local, and Endpoints are the
-	// EndpointSlices with endpoints on this node, if a group weighs its routes. Endpoints is nil
-	// as long as these are not known.
-	Local     []ServiceFacts
-	Endpoints []SliceFacts
-	// Managed are the Services with addresses, if a group names neighbors or nodes, or did so
-	// earlier. It is nil as long as they are not known.
+	// Managed are the Services with addresses, if a group names neighbors or nodes or weighs its routes, or did
+	// so earlier. Otherwise it is nil.
 	Managed []ServiceFacts
+	// Endpoints are the EndpointSlices with endpoints on this node, if a group weighs its routes. It is nil as
+	// long as these are not known.
+	Endpoints []SliceFacts
 	// Secrets are the Secrets that the configuration in effect names. A Secret that is
 	// missing here does not exist. A Secret without Data cannot be read.
 	Secrets map[string]peering.Secret
@@ -81,6 +79,8 @@ type ServiceFacts struct {
 	// neighbors or nodes. Services with route attributes alone may lack both.
 	From       string
 	Restricted bool
+	// Local says that only nodes with an endpoint announce the addresses (externalTrafficPolicy: Local).
+	Local bool
 }
 
 // SliceFacts holds the endpoints of a Service on this node, by their addresses.

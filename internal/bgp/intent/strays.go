@@ -54,11 +54,9 @@ type namedGroup struct {
 // by their names in the records of Services. If the groups of a restricted Service are gone, no node
 // announces its addresses: a person removed the finalizer.
 func (in *Input) addStrays(a *Attributes, s Snapshot, read config.Config, named map[string]namedGroup) {
-	all, from, restricted := slices.Clone(s.Managed), map[netip.Addr][]string{}, map[netip.Addr]ServiceFacts{}
-	if all != nil {
-		all = append(all, slices.DeleteFunc(slices.Clone(s.Services), func(svc ServiceFacts) bool { return !svc.Restricted })...)
-	}
-	for _, svc := range all {
+	from, restricted := map[netip.Addr][]string{}, map[netip.Addr]ServiceFacts{}
+	withheld := slices.DeleteFunc(slices.Clone(s.Services), func(svc ServiceFacts) bool { return !svc.Restricted })
+	for _, svc := range slices.Concat(s.Managed, withheld) {
 		for _, ip := range svc.Addresses {
 			from[ip] = append(from[ip], strings.Split(svc.From, ", ")...)
 			if svc.Restricted {
@@ -77,7 +75,7 @@ func (in *Input) addStrays(a *Attributes, s Snapshot, read config.Config, named 
 		case is:
 			a.Ranges = append(a.Ranges, r)
 		case withheld:
-			a.Ranges = append(a.Ranges, RangeAttributes{From: ip, To: ip, Group: svc.From, Elsewhere: true, Stray: true})
+			a.Ranges = append(a.Ranges, RangeAttributes{From: ip, To: ip, Group: svc.From, Elsewhere: true})
 			in.complain(serviceRef(svc), svc.Name, []peering.Problem{{
 				Field: "status.loadBalancer", Reason: peering.ReasonNotFound,
 				Message: "no node announces addresses that only the group " + svc.From + " had, because it said to which neighbors and by which nodes, and it is gone: create it again",
@@ -108,7 +106,7 @@ func (a *Attributes) strayOf(s Snapshot, ip netip.Addr, names []string, named ma
 			r.Elsewhere, r.Chosen = r.Elsewhere || one.Elsewhere, r.Chosen && one.Chosen
 		}
 	}
-	r.From, r.To, r.Stray = ip, ip, true
+	r.From, r.To = ip, ip
 	return r, is
 }
 
@@ -129,54 +127,4 @@ func (a *Attributes) likePool(s Snapshot, ip netip.Addr, of namedGroup, pools []
 		return peering.Attributes{Marks: a.restrict(s, of.Group, of.here)}
 	}
 	return of.Attributes
-}
-
-// enforceAsBefore adds the statements of these marks that before has and a lacks: routes with the marks
-// stay, and without the statements all neighbors would get them.
-func (a *Attributes) enforceAsBefore(before Attributes, marks []string) {
-	for _, one := range before.Restricted {
-		if slices.Contains(marks, one.Mark) {
-			a.add(one)
-		}
-	}
-}
-
-// restricted reports whether only some neighbors get the addresses, or only other nodes announce them.
-func (r RangeAttributes) restricted() bool {
-	if len(r.Attributes.Advertised) == 0 {
-		return r.Elsewhere || len(r.Attributes.Marks) > 0
-	}
-	return !slices.ContainsFunc(r.Attributes.Advertised, func(one peering.Advertised) bool { return len(one.Marks) == 0 })
-}
-
-// keep keeps what before says about addresses that are in no pool any more. As long as the Services
-// are not known, the addresses keep their attributes. Otherwise they are Gone: the agent of this node
-// may still have an address when the group of its last Service is deleted.
-func (a *Attributes) keep(s Snapshot, read config.Config, before Attributes) {
-	var pools []addr.Range
-	for _, g := range read.Groups.Usable {
-		for _, p := range g.Pools {
-			pools = append(pools, p.Range)
-		}
-	}
-	pools = addr.Merge(pools)
-	gone := slices.Clone(before.Gone)
-	for _, r := range before.Ranges {
-		switch {
-		case len(r.Attributes.Marks) == 0 && !r.Elsewhere:
-		case s.Managed == nil:
-			a.enforceAsBefore(before, r.Attributes.Marks)
-			for rest := range (addr.Range{From: r.From, To: r.To}).Without(pools) {
-				r.From, r.To, r.Weighed = rest.From, rest.To, false
-				a.Ranges = append(a.Ranges, r)
-			}
-		case !r.Stray && r.restricted():
-			gone = append(gone, addr.Range{From: r.From, To: r.To})
-		}
-	}
-	for _, r := range addr.Merge(gone) {
-		a.Gone = slices.AppendSeq(a.Gone, r.Without(pools))
-	}
-	a.Unread = s.Managed == nil && Restricts(s.Groups)
-	a.Opaque = before.Opaque || slices.ContainsFunc(s.Groups, func(g v2.ServiceGroup) bool { return config.Restricts(g.Spec) && config.Managed(g.Spec) })
 }

@@ -76,17 +76,6 @@ func TestNoNodeAnnouncesTheAddressesOfARestrictedGroupThatIsGone(t *testing.T) {
 	}
 }
 
-// The Services are not known. A route keeps the mark of a group that is gone, and nothing enforces it.
-func TestKeptMarksKeepTheirStatements(t *testing.T) {
-	s := Snapshot{Node: &NodeFacts{Node: peering.Node{Name: "n"}}, Groups: []v2.ServiceGroup{groupSaying(t, "{peers: [192.0.2.1]}")}}
-	in := Read(s, "purelb", Input{})
-	s.Groups = nil
-	after := Read(s, "purelb", in)
-	a := netip.MustParseAddr("203.0.113.1")
-	expect.Equal(t, "marks", len(after.Attributes.Of(a).Marks), 1)
-	expect.Equal(t, "enforced", after.Attributes.Enforces(after.Attributes.Of(a).Marks), true)
-}
-
 // The other family of a group with two masks.
 func TestAStrayOfAnotherFamilyHasThePeersOfItsGroup(t *testing.T) {
 	g := groupSaying(t, "{advertisements: [{peers: [192.0.2.1], aggregation: /24, aggregationV6: /64}, {peers: [192.0.2.2]}]}")

@@ -102,7 +102,7 @@ func (s *Speaker) drainAsMarked(ctx context.Context, now time.Time) {
 // announcedHere divides imported addresses, as Attributes.AnnouncedHere does. A node that withdraws its routes
 // leaves them to others.
 func (s *Speaker) announcedHere(imported []peering.Imported) (here []peering.Imported, elsewhere int) {
-	here, elsewhere = s.input.Attributes.AnnouncedHere(imported)
+	here, elsewhere = s.input.Attributes.AnnouncedHere(imported, s.input.Dummy)
 	if !s.drain.withdrawn {
 		return here, elsewhere
 	}

@@ -11,19 +11,6 @@ import (
 	"purelb.io/purelb/internal/testing/expect"
 )
 
-// The group goes before the Services are known.
-func TestADeletedGroupKeepsItsStatementUntilTheServicesAreRead(t *testing.T) {
-	inWorld(t, oneNeighbor, func(w *world) {
-		w.kernel.hold("kube-lb0", "203.0.113.1/32")
-		w.cluster.snapshot.Groups, w.cluster.snapshot.Managed = []v2.ServiceGroup{namingPeers("192.0.2.1")}, nil
-	}, func(w *world) {
-		expect.Equal(t, "routes", w.server.marked(), "203.0.113.1/32 *")
-		w.sees(func(s *intent.Snapshot) { s.Groups = nil })
-		expect.Equal(t, "routes later", w.server.marked(), "203.0.113.1/32 *")
-		expect.Equal(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
-	})
-}
-
 // A node that leaves withdraws its routes, whatever part of the configuration fails at that time.
 func TestALeavingNodeWithdrawsDespiteFailures(t *testing.T) {
 	for name, fail := range map[string]func(*world){

@@ -150,14 +150,10 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 	before := s.input
 	if !s.known {
 		if last, ok := s.recall(ctx); ok {
-			before.Passwords = last.Passwords   // a Secret may be gone for a moment
-			before.Attributes = last.Attributes // the Services may not be known yet
-			before.Weights = last.Weights       // the endpoints may not be known yet
+			before.Passwords = last.Passwords // a Secret may be gone for a moment
+			before.Weights = last.Weights     // the endpoints may not be known yet
 			s.weighing.Restore(last.Weights)
 		}
-	}
-	if !s.seen && snapshot.Managed != nil {
-		before.Attributes = intent.Attributes{} // groups may have changed meanwhile
 	}
 	in := intent.Read(snapshot, s.Namespace, before, s.ConfigNamespaces...)
 	if s.reporter.noteNode(ctx, snapshot.Node == nil) {

@@ -15,14 +15,12 @@ type announceable struct {
 	// waits for the policy that keeps it from other neighbors.
 	enforced intent.Attributes
 	weights  map[netip.Addr]uint32
-	// dummy is the interface of remote addresses.
-	dummy    string
 	draining bool
 }
 
 // announceable returns what may be announced beside the policies of enforced.
 func (s *Speaker) announceable(enforced intent.Attributes) announceable {
-	return announceable{s.input.Attributes, enforced, s.input.Weights, s.input.Dummy, s.drain.asks()}
+	return announceable{s.input.Attributes, enforced, s.input.Weights, s.drain.asks()}
 }
 
 // of returns the attributes of the route to ip.
@@ -33,18 +31,14 @@ func (a announceable) of(ip netip.Addr) peering.Attributes {
 }
 
 // routes returns the routes of the imported addresses. It leaves out the routes of waiting addresses,
-// which stay as they are. The node's own addresses may always be announced. An address counts as the
-// node's own if it is not on dummy and not known to be of a Service.
+// which stay as they are.
 func (a announceable) routes(imported []peering.Imported) (routes []peering.Route, waiting []netip.Addr) {
 	may := make([]peering.Imported, 0, len(imported))
 	for _, i := range imported {
-		ip := i.Address.Addr()
-		switch {
-		case !a.attributes.Knows(ip) && (i.Interface == a.dummy || i.Service):
-		case !a.enforced.Enforces(a.attributes.Of(ip).Marks):
-			waiting = append(waiting, ip)
-		default:
+		if ip := i.Address.Addr(); a.enforced.Enforces(a.attributes.Of(ip).Marks) {
 			may = append(may, i)
+		} else {
+			waiting = append(waiting, ip)
 		}
 	}
 	slices.SortFunc(waiting, netip.Addr.Compare)

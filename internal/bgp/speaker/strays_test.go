@@ -114,6 +114,7 @@ func TestAddressesOfADeletedGroupAreNotAnnounced(t *testing.T) {
 				return func(w *world) {
 					w.speaker.Memory = memory
 					w.kernel.hold("kube-lb0", tt.address+"/32")
+					w.kernel.addresses[0].Service = true
 					w.cluster.snapshot.Groups, w.cluster.snapshot.Managed = groups, servedBy(tt.group.Name, tt.address)
 				}
 			}
@@ -152,26 +153,6 @@ func TestAFileDoesNotWithholdAddressesOfAGroupThatChanged(t *testing.T) {
 			expect.Equal(t, "routes", w.server.marked(), want)
 		})
 	}
-}
-
-// The API server answers before the speaker has read the Services.
-func TestAddressesKeepTheirNeighborsUntilTheServicesAreRead(t *testing.T) {
-	memory := filepath.Join(t.TempDir(), "input.json")
-	inWorld(t, oneNeighbor, func(w *world) {
-		w.speaker.Memory = memory
-		w.kernel.hold("kube-lb0", "198.51.100.1/32")
-		w.cluster.snapshot.Groups, w.cluster.snapshot.Managed = []v2.ServiceGroup{netbox("192.0.2.1")}, servedBy("netbox", "198.51.100.1")
-	}, func(*world) {})
-	inWorld(t, oneNeighbor, func(w *world) {
-		w.speaker.Memory = memory
-		w.kernel.hold("kube-lb0", "198.51.100.1/32", "198.51.100.2/32")
-		w.cluster.snapshot.Groups, w.cluster.snapshot.Managed = []v2.ServiceGroup{netbox("192.0.2.1")}, nil
-	}, func(w *world) {
-		expect.Equal(t, "routes", w.server.marked(), "198.51.100.1/32 *")
-		w.sees(func(s *intent.Snapshot) { s.Managed = servedBy("netbox", "198.51.100.1", "198.51.100.2") })
-		expect.Equal(t, "routes with the Services", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *")
-		expect.Equal(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
-	})
 }
 
 // A refused group of an IPAM system still says which neighbors get its addresses.

@@ -32,7 +32,7 @@ func weighed(namespace, aggregation string) v2.ServiceGroup {
 
 // local returns a Service with these addresses.
 func local(name string, addresses ...string) intent.ServiceFacts {
-	s := intent.ServiceFacts{Name: "default/" + name}
+	s := intent.ServiceFacts{Name: "default/" + name, Local: true}
 	for _, a := range addresses {
 		s.Addresses = append(s.Addresses, netip.MustParseAddr(a))
 	}
@@ -49,7 +49,7 @@ func TestRoutesHaveTheNumberOfReadyEndpointsAsWeight(t *testing.T) {
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "203.0.113.2/32", "203.0.113.3/32")
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{weighed("purelb", "/32")}
 		w.cluster.snapshot.Services = []intent.ServiceFacts{local("cluster", "203.0.113.2")}
-		w.cluster.snapshot.Local = []intent.ServiceFacts{
+		w.cluster.snapshot.Managed = []intent.ServiceFacts{
 			local("a", "203.0.113.1"), local("shared", "203.0.113.3"), local("shared-too", "203.0.113.3"),
 		}
 		w.cluster.snapshot.Endpoints = []intent.SliceFacts{
@@ -101,7 +101,7 @@ func TestWeightsSurviveARestart(t *testing.T) {
 			inWorld(t, oneNeighbor, func(w *world) {
 				w.speaker.Memory = memory
 				w.kernel.hold("kube-lb0", "203.0.113.1/32")
-				w.cluster.snapshot.Groups, w.cluster.snapshot.Local = groups, services
+				w.cluster.snapshot.Groups, w.cluster.snapshot.Managed = groups, services
 				w.cluster.snapshot.Endpoints = []intent.SliceFacts{here("a", "10.0.0.1", "10.0.0.2")}
 			}, func(w *world) {
 				expect.Equal(t, "routes", w.server.announces(), "203.0.113.1/32 weight 2")

@@ -1,6 +1,6 @@
 // Package cluster watches the objects of the API server that the BGP speaker of one node needs.
 // Caches keeps only the parts that package intent uses. The watches on Secrets and EndpointSlices,
-// and two further ones on Services, begin when a BGPConfiguration or a ServiceGroup needs them.
+// and a further one on Services, begin when a BGPConfiguration or a ServiceGroup needs them.
 package cluster
 
 import (
@@ -27,9 +27,8 @@ import (
 	"purelb.io/purelb/internal/nodes/ending"
 )
 
-// lateLimit limits how long the objects are incomplete because a Secret, EndpointSlices or Services
-// are missing. After that time the speaker goes on without the missing objects, which it may
-// have no right to read.
+// lateLimit limits how long the objects are incomplete because a Secret or EndpointSlices are missing. After
+// that time the speaker goes on without the missing objects, which it may have no right to read.
 const lateLimit = 5 * time.Second
 
 // Caches is the Cluster of the API server. It watches the objects that this node needs.
@@ -50,12 +49,10 @@ type Caches struct {
 	// running is the context of Run. It is nil before Run.
 	running context.Context
 	secrets map[string]*secretWatch
-	// local and slices are the watches on Services with externalTrafficPolicy: Local and on
-	// EndpointSlices, or nil while no group weighs its routes.
-	local *lateWatch[intent.ServiceFacts]
-	// managed is the watch on Services with addresses of groups, or nil until a group needs it.
+	// managed is the watch on Services with addresses, or nil until a group needs it.
 	managed *lateWatch[intent.ServiceFacts]
-	slices  *lateWatch[intent.SliceFacts]
+	// slices is the watch on EndpointSlices, or nil while no group weighs its routes.
+	slices *lateWatch[intent.SliceFacts]
 }
 
 // lateWatch is a watch that starts when it is needed.
@@ -155,9 +152,10 @@ func (c *Caches) Read() (intent.Snapshot, bool) {
 		s.Node = &nodes[0]
 	}
 	s.Secrets, all = c.readSecrets(intent.ConfigOf(s.Configs, s.NodeLabels(nil)))
-	s.Local, s.Endpoints, synced = c.readWeights(s.Groups)
+	weighs := slices.ContainsFunc(s.Groups, func(g v2.ServiceGroup) bool { return g.Spec.BGP != nil && g.Spec.BGP.WeightByEndpoints })
+	s.Endpoints, synced = c.readEndpoints(weighs)
 	all = all && synced
-	s.Managed, synced = c.readManaged(s.Groups)
+	s.Managed, synced = c.readManaged(weighs || intent.Restricts(s.Groups))
 	return s, all && synced
 }
 
@@ -253,55 +251,44 @@ func (c *Caches) watchSecret(name string) *secretWatch {
 	return begin(c, watch(c, in(c.clients.Core, "secrets", c.namespace, named(name)), keepSecret, sameSecret))
 }
 
-// readManaged returns the Services with addresses, or nil if they are not known. It watches them as
-// soon as a group names neighbors or nodes. The watch then lasts until the speaker ends, because the
-// node may have addresses of the group after the group is deleted.
-func (c *Caches) readManaged(groups []v2.ServiceGroup) (managed []intent.ServiceFacts, complete bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.running == nil {
-		return nil, false
-	}
-	if c.managed == nil && intent.Restricts(groups) {
-		c.managed = begin(c, c.watchServices(keepManaged))
-	}
-	if c.managed == nil {
-		return []intent.ServiceFacts{}, true
-	}
-	managed, synced := c.managed.All()
-	if !synced {
-		return nil, c.managed.settled()
-	}
-	return append([]intent.ServiceFacts{}, managed...), true
-}
-
-// readWeights returns the Services with externalTrafficPolicy: Local, and the EndpointSlices with
-// endpoints on this node, or nil if they are not known. It watches them only while a group weighs
-// its routes, because the watch on EndpointSlices is the most expensive one and there may be many
-// such Services.
-func (c *Caches) readWeights(groups []v2.ServiceGroup) (local []intent.ServiceFacts, here []intent.SliceFacts, complete bool) {
-	weighs := slices.ContainsFunc(groups, func(g v2.ServiceGroup) bool { return g.Spec.BGP != nil && g.Spec.BGP.WeightByEndpoints })
+// readManaged returns the Services with addresses. It watches them as soon as they are needed. The watch then
+// lasts until the speaker ends, because the node may have addresses of a group after the group is deleted.
+func (c *Caches) readManaged(needed bool) (managed []intent.ServiceFacts, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.running == nil:
-		return nil, nil, false
-	case !weighs && c.slices != nil:
-		c.local.stop()
+		return nil, false
+	case c.managed == nil && !needed:
+		return nil, true
+	case c.managed == nil:
+		c.managed = begin(c, c.watchServices(keepManaged))
+	}
+	managed, complete = c.managed.All()
+	return append([]intent.ServiceFacts{}, managed...), complete
+}
+
+// readEndpoints returns the EndpointSlices with endpoints on this node, or nil if they are not known. It watches
+// them only while a group weighs its routes, because this watch is the most expensive one.
+func (c *Caches) readEndpoints(needed bool) (here []intent.SliceFacts, complete bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.running == nil:
+		return nil, false
+	case !needed && c.slices != nil:
 		c.slices.stop()
-		c.local, c.slices = nil, nil
-	case weighs && c.slices == nil:
-		c.local = begin(c, c.watchServices(keepLocal))
+		c.slices = nil
+	case needed && c.slices == nil:
 		source := in(c.clients.Discovery, "endpointslices", corev1.NamespaceAll, fields.Everything())
 		c.slices = begin(c, watch(c, source, keepSlice(c.node), sameSlice))
 	}
 	if c.slices == nil {
-		return nil, []intent.SliceFacts{}, true
+		return []intent.SliceFacts{}, true
 	}
-	local, servicesSynced := c.local.All()
-	here, slicesSynced := c.slices.All()
-	if !servicesSynced || !slicesSynced {
-		return nil, nil, c.local.settled() && c.slices.settled()
+	here, synced := c.slices.All()
+	if !synced {
+		return nil, c.slices.settled()
 	}
-	return local, append([]intent.SliceFacts{}, here...), true
+	return append([]intent.SliceFacts{}, here...), true
 }

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-
-	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
 // A process may need the Services of a group that was made and deleted after its start.
@@ -25,20 +23,16 @@ func TestTheWatchOnServicesOfGroupsGoesOn(t *testing.T) {
 	over, end := context.WithCancel(t.Context())
 	end() // no request is sent
 	c.running = over
-	open := v2.ServiceGroup{Spec: v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{}, BGP: &v2.RouteAttributes{}}}
-	edge := v2.ServiceGroup{Spec: v2.ServiceGroupSpec{Remote: &v2.RemoteSpec{}, BGP: &v2.RouteAttributes{Peers: []v2.Peer{"192.0.2.1"}}}}
 	for _, step := range []struct {
-		name            string
-		groups          []v2.ServiceGroup
-		known, complete bool
+		name             string
+		needed, complete bool
 	}{
-		{"no group", nil, true, true},
-		{"a group for all neighbors", []v2.ServiceGroup{open}, true, true},
-		{"a group", []v2.ServiceGroup{edge}, false, false},
-		{"a deleted group", nil, false, false},
+		{"no group", false, true},
+		{"a group that names neighbors", true, false},
+		{"a deleted group", false, false},
 	} {
-		if services, complete := c.readManaged(step.groups); services != nil != step.known || complete != step.complete {
-			t.Errorf("%s: known %v, complete %v, want %v, %v", step.name, services != nil, complete, step.known, step.complete)
+		if _, complete := c.readManaged(step.needed); complete != step.complete {
+			t.Errorf("%s: the Services are complete: %v, want %v", step.name, complete, step.complete)
 		}
 	}
 }

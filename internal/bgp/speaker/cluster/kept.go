@@ -101,20 +101,12 @@ func keepService(svc *corev1.Service) (intent.ServiceFacts, bool) {
 	return facts, (len(facts.Annotations) > 0 || facts.Recorded || facts.Restricted) && len(facts.Addresses) > 0
 }
 
-// keepLocal keeps the Services that only nodes with an endpoint announce.
-func keepLocal(svc *corev1.Service) (intent.ServiceFacts, bool) {
-	if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
-		return intent.ServiceFacts{}, false
-	}
-	facts := serviceFacts(svc)
-	return facts, len(facts.Addresses) > 0
-}
-
 // keepManaged keeps the Services that have addresses.
 func keepManaged(svc *corev1.Service) (intent.ServiceFacts, bool) {
 	facts := serviceFacts(svc)
 	given, _ := service.RecordOf(svc)
 	facts.From, facts.Restricted = given.From, given.Restricted != ""
+	facts.Local = svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	return facts, len(facts.Addresses) > 0
 }
 
@@ -129,7 +121,7 @@ func serviceFacts(svc *corev1.Service) intent.ServiceFacts {
 }
 
 func sameService(a, b intent.ServiceFacts) bool {
-	return a.UID == b.UID && a.Recorded == b.Recorded && a.Restricted == b.Restricted && a.From == b.From &&
+	return a.UID == b.UID && a.Recorded == b.Recorded && a.Restricted == b.Restricted && a.Local == b.Local && a.From == b.From &&
 		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
 }
 

@@ -39,8 +39,8 @@ func TestOnlyServicesThatChangeRoutesAreFollowed(t *testing.T) {
 		{"Cluster from another group", recorded(svc(corev1.ServiceExternalTrafficPolicyCluster, nil), `{"addresses":["203.0.113.1"],"from":"web"}`), false, false},
 	} {
 		_, always := keepService(tt.svc)
-		_, local := keepLocal(tt.svc)
-		if always != tt.always || local != tt.local {
+		managed, _ := keepManaged(tt.svc)
+		if local := managed.Local; always != tt.always || local != tt.local {
 			t.Errorf("%s: followed always: %v, for weights: %v", tt.name, always, local)
 		}
 	}
