@@ -103,7 +103,7 @@ func (d *decider) lives(node string) bool {
 // not.
 func (d *decider) isLocal(ip netip.Addr) bool {
 	_, _, home := homeOf(d.homes[addr.FamilyOf(ip)], ip)
-	return home || d.known.Contains(ip)
+	return home || slices.ContainsFunc(d.Peers.Known, func(network netip.Prefix) bool { return network.Contains(ip) })
 }
 
 // chooseRemote decides on an address that every node announces. If its group is local, no node

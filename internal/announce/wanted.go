@@ -20,7 +20,6 @@ func Decide(s Situation) Plan {
 type decider struct {
 	Situation
 	view    election.View
-	known   election.Networks
 	homes   map[addr.Family][]home
 	ours    map[netip.Addr][]Address
 	links   map[string]Link
@@ -38,7 +37,6 @@ func newDecider(s Situation) *decider {
 	d := &decider{
 		Situation: s,
 		view:      election.NewView(s.Peers.Members),
-		known:     election.NewNetworks(s.Peers.Known),
 		homes:     map[addr.Family][]home{},
 		ours:      make(map[netip.Addr][]Address, len(s.Node.Addresses)),
 		links:     s.Node.byName(),

@@ -85,12 +85,12 @@ func (v View) IsCandidate(node string, ip netip.Addr) bool {
 // candidateSet is a set of nodes, by their subnets.
 type candidateSet struct {
 	subnets  map[string][]netip.Prefix // of each node
-	nodes    byLength[[]string]        // of each subnet, without unproven nodes
+	nodes    map[netip.Prefix][]string // of each subnet, without unproven nodes
 	unproven map[string]bool
 }
 
 func newCandidateSet() candidateSet {
-	return candidateSet{map[string][]netip.Prefix{}, newByLength[[]string](0), map[string]bool{}}
+	return candidateSet{map[string][]netip.Prefix{}, map[netip.Prefix][]string{}, map[string]bool{}}
 }
 
 func (f *candidateSet) enter(m Member) {
@@ -103,7 +103,7 @@ func (f *candidateSet) enter(m Member) {
 			f.unproven[m.Node] = true
 			continue
 		}
-		f.nodes.put(s, append(f.nodes.values[s], m.Node))
+		f.nodes[s] = append(f.nodes[s], m.Node)
 	}
 }
 
@@ -146,7 +146,10 @@ func (f candidateSet) among(nodes map[string]bool, ip netip.Addr, weights map[st
 func (f candidateSet) winner(ip netip.Addr, weights map[string]int) string {
 	c := rankingFor(ip)
 	c.weights = weights
-	for nodes := range f.nodes.with(ip) {
+	for subnet, nodes := range f.nodes {
+		if !subnet.Contains(ip) {
+			continue
+		}
 		for _, node := range nodes {
 			c.enter(node)
 		}
