@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 
@@ -44,7 +45,7 @@ func (p *pendingBroadcasts) note() {
 	backoff.Poke(p.first)
 }
 
-// broadcast runs rounds of broadcasts until ctx is done.
+// broadcast spreads each published record, and runs rounds of broadcasts, until ctx is done.
 func (g *Gossip) broadcast(ctx context.Context, list *memberlist.Memberlist) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -56,6 +57,9 @@ func (g *Gossip) broadcast(ctx context.Context, list *memberlist.Memberlist) {
 		}
 		// The library may not have processed the packet yet.
 		for wait := g.opt.Timing.Spread / 4; g.pending.fresh.Swap(false); wait = g.opt.Timing.Spread {
+			if g.published.Swap(false) {
+				_ = list.UpdateNode(time.Nanosecond) // it makes a broadcast, and does not wait for its end
+			}
 			if !backoff.Sleep(ctx, wait) {
 				return
 			}

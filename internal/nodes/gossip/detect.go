@@ -9,35 +9,74 @@ import (
 	"purelb.io/purelb/internal/nodes/detector"
 )
 
-// detect runs the failure detector until ctx is done. It sends heartbeats, receives those
-// of the peers, and gives all other packets to the library.
+// detectorRun is a running failure detector, and what it works with.
+type detectorRun struct {
+	*detector.Detector
+	transport *sealed
+	peers     map[detector.PeerID]identity // of the ring
+}
+
+// detect runs the failure detector until ctx is done. It ticks once in each Beat. In between it
+// wakes up to declare dead the suspected processes that nobody refuted in time.
 func (g *Gossip) detect(ctx context.Context, transport *sealed) {
-	d, self := detector.New(g.self.peerID(), g.opt.Timing.Beat), g.self.peerID()
-	var peers map[detector.PeerID]identity
+	d := detectorRun{Detector: detector.New(g.self.peerID(), g.opt.Timing.Beat), transport: transport}
 	// Agents that start together should not send at the same time.
-	pause := rand.N(g.opt.Timing.Beat)
+	beat := time.Now().Add(rand.N(g.opt.Timing.Beat))
 	for {
-		transport.carrier.rest(pause)
+		transport.carrier.rest(time.Until(detector.Earliest(beat, g.due())))
 		if ctx.Err() != nil {
 			return
 		}
 		now := time.Now()
-		g.running(now)
-		if ring, ids, moved := g.ring(); moved {
-			peers = ids
-			d.SetRing(ring, now)
+		if !now.Before(beat) {
+			g.tick(ctx, &d, now)
+			beat = time.Now().Add(max(g.opt.Timing.Beat/2, g.opt.Timing.Beat-time.Since(now)))
 		}
-		var a detector.Actions
-		transport.poll(self, func(h detector.Heartbeat) { d.Receive(h, &a) })
-		d.Tick(now, &a)
-		g.take(a, peers, now)
-		for _, out := range a.Send {
-			if ctx.Err() != nil {
-				return
-			}
-			transport.say(out)
+		if now = time.Now(); !now.Before(g.due()) {
+			g.settle(now)
 		}
-		pause = max(g.opt.Timing.Beat/2, g.opt.Timing.Beat-time.Since(now))
+	}
+}
+
+// tick sends heartbeats, receives those of the peers, and gives all other packets to the library.
+func (g *Gossip) tick(ctx context.Context, d *detectorRun, now time.Time) {
+	g.running(now)
+	if ring, ids, moved := g.ring(); moved {
+		d.peers = ids
+		d.SetRing(ring, now)
+	}
+	var a detector.Actions
+	d.transport.poll(g.self.peerID(), func(h detector.Heartbeat) { d.Receive(h, &a) })
+	d.Tick(now, &a)
+	g.take(a, d.peers, now)
+	for _, out := range a.Send {
+		if ctx.Err() != nil {
+			return
+		}
+		d.transport.say(out)
+	}
+}
+
+// due returns when to settle next.
+func (g *Gossip) due() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.table.due
+}
+
+// settle declares dead the processes whose suspicions are due.
+func (g *Gossip) settle(now time.Time) {
+	g.mu.Lock()
+	s := g.table.settle(now)
+	forgot := g.table.forget(now.Add(-g.opt.Timing.Memory))
+	g.table.due = detector.Earliest(g.table.due, now.Add(g.opt.Timing.Memory/60))
+	g.mu.Unlock()
+	g.counts.stalls.Add(uint64(s.late))
+	for _, m := range s.changed {
+		g.tell(m)
+	}
+	if len(s.changed) > 0 || s.doubts || forgot {
+		g.shift()
 	}
 }
 
@@ -115,8 +154,5 @@ func (g *Gossip) take(a detector.Actions, peers map[detector.PeerID]identity, no
 	if a.Corroborated {
 		g.counts.corroborated.Add(1)
 		backoff.Poke(g.changed)
-	}
-	if len(a.Suspected) > 0 {
-		backoff.Poke(g.suspected)
 	}
 }

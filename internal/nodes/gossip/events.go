@@ -103,7 +103,6 @@ func (g *Gossip) lost(n *memberlist.Node) {
 	g.update(id.node, func(now time.Time) bool {
 		return g.table.lose(id, now.Add(g.opt.Timing.Silence), now)
 	})
-	backoff.Poke(g.suspected)
 	backoff.Poke(g.shifted)
 }
 

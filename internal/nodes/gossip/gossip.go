@@ -36,7 +36,6 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/nodes/detector"
 )
 
@@ -63,6 +62,9 @@ type Options struct {
 	// waited while this process stood still are dropped. Several goroutines may call
 	// Receive at once, and it must not block for long.
 	Receive func(from string, message []byte)
+	// Changed, if set, is the channel that signals that Members or Accused changed. It has room
+	// for one signal.
+	Changed chan struct{}
 	Log     *slog.Logger
 
 	carrier  carrier // replaces the network in tests
@@ -93,11 +95,11 @@ type Gossip struct {
 	counts    counters
 	strangers *strangers
 	pending   pendingBroadcasts
-	// changed tells the reader of Members that Members changed. published tells Run that
-	// there is a new record to spread. suspected tells Run that there is a new suspicion.
-	// shifted tells the joiner that a member may be missing.
-	changed, published, suspected, shifted chan struct{}
-	sent                                   atomic.Uint64 // the number of the last message
+	// changed tells the reader of Members that Members changed. shifted tells the joiner that a
+	// member may be missing. published says that there is a new record to spread.
+	changed, shifted chan struct{}
+	published        atomic.Bool
+	sent             atomic.Uint64 // the number of the last message
 
 	// A caller of list holds talk, so that Run does not shut list down meanwhile.
 	talk sync.RWMutex
@@ -123,15 +125,16 @@ func New(opt Options) (*Gossip, error) {
 	g := &Gossip{
 		opt:       opt,
 		self:      identity{node: opt.Node, instance: newInstance()},
-		changed:   make(chan struct{}, 1),
+		changed:   opt.Changed,
 		shifted:   make(chan struct{}, 1),
-		published: make(chan struct{}, 1),
-		suspected: make(chan struct{}, 1),
 		pending:   newPendingBroadcasts(),
 		versions:  cmp.Or(opt.versions, supported),
 		strangers: &strangers{log: opt.Log},
 		table:     newTable(),
 		windows:   map[string]*detector.Window{},
+	}
+	if g.changed == nil {
+		g.changed = make(chan struct{}, 1)
 	}
 	g.meta = Record{}.encode(g.versions, g.opt.Patience)
 	g.keys = newKeyring(&g.counts, g.strangers)
@@ -153,7 +156,8 @@ func (g *Gossip) SetKeys(keys [][]byte) error { return g.keys.set(keys) }
 // Publish sets the record that this node announces. After Leave it has no effect.
 func (g *Gossip) Publish(r Record) {
 	if g.replace(r.encode(g.versions, g.opt.Patience)) {
-		backoff.Poke(g.published)
+		g.published.Store(true)
+		g.pending.note()
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/hashicorp/memberlist"
 
@@ -33,8 +32,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	defer g.stop(list)
 	wg.Go(func() { g.join(ctx, list) })
 	wg.Go(func() { g.broadcast(ctx, list) })
-	wg.Go(func() { g.detect(ctx, transport) })
-	g.live(ctx, list)
+	g.detect(ctx, transport)
 	return nil
 }
 
@@ -59,48 +57,6 @@ func (g *Gossip) carrier(ctx context.Context) (carrier, error) {
 			return nil, nil
 		}
 	}
-}
-
-// live spreads each published record, and declares suspected processes dead if no process
-// refutes the suspicion in time. It runs until ctx is done.
-func (g *Gossip) live(ctx context.Context, list *memberlist.Memberlist) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-g.published:
-			spread(list, time.Nanosecond)
-			continue
-		case <-g.suspected:
-		case <-timer.C:
-		}
-		timer.Reset(time.Until(g.settle(time.Now())))
-	}
-}
-
-// spread sends the current result of NodeMeta to the other members, and waits for at most
-// limit. A timeout is no failure.
-func spread(list *memberlist.Memberlist, limit time.Duration) { _ = list.UpdateNode(limit) }
-
-// settle declares dead the processes whose suspicions are due, and returns when to call it again.
-func (g *Gossip) settle(now time.Time) (next time.Time) {
-	g.mu.Lock()
-	s := g.table.settle(now)
-	forgot := g.table.forget(now.Add(-g.opt.Timing.Memory))
-	g.mu.Unlock()
-	g.counts.stalls.Add(uint64(s.late))
-	for _, m := range s.changed {
-		g.tell(m)
-	}
-	if len(s.changed) > 0 || s.doubts || forgot {
-		g.shift()
-	}
-	if limit := now.Add(g.opt.Timing.Memory / 60); s.next.IsZero() || s.next.After(limit) {
-		return limit
-	}
-	return s.next
 }
 
 // stop shuts the library down when no caller uses list any more.

@@ -19,10 +19,16 @@ func (t *table) suspect(id identity, until, now time.Time) {
 	switch {
 	case p == nil || p.state() != Alive && p.silentUntil.IsZero():
 	case p.silentUntil.IsZero():
-		t.suspicions.Suspect(id, until, false)
+		t.doubt(id, until, false)
 	default:
 		p.silentUntil = now.Add(suspicionTTL)
 	}
+}
+
+// doubt adds the suspicion that id is dead. confirmed means that the library suspects id.
+func (t *table) doubt(id identity, until time.Time, confirmed bool) {
+	t.suspicions.Suspect(id, until, confirmed)
+	t.due = detector.Earliest(t.due, until)
 }
 
 // refute records that a process heard id. It reports whether that changed the known state
@@ -88,19 +94,20 @@ func (t *table) judgeAll(now time.Time) (changed bool) {
 // settled is the result of settle.
 type settled struct {
 	// changed are the nodes whose state changed. late is the number of suspicions that were
-	// postponed. next is when settle has to run again; zero means never.
+	// postponed.
 	changed []Member
 	late    int
-	next    time.Time
 	// doubts reports whether Unheard changed for other nodes.
 	doubts bool
 }
 
 // settle declares processes dead if no process refuted the suspicion in time. When
-// suspicionTTL is over, it makes a process alive again if the library still hears it.
+// suspicionTTL is over, it makes a process alive again if the library still hears it. Then due is when
+// the next of these times comes; zero means never.
 func (t *table) settle(now time.Time) settled {
 	e := t.suspicions.Expire(now)
-	s := settled{late: e.Late, next: e.Next}
+	s := settled{late: e.Late}
+	t.due = e.Next
 	for id, confirmed := range e.Dead {
 		if t.believe(id, confirmed, now) {
 			s.changed = append(s.changed, t.nodes[id.node])
@@ -114,7 +121,7 @@ func (t *table) settle(now time.Time) settled {
 			switch {
 			case p.silentUntil.IsZero():
 			case now.Before(p.silentUntil):
-				s.next = detector.Earliest(s.next, p.silentUntil)
+				t.due = detector.Earliest(t.due, p.silentUntil)
 			case t.refute(p.id, now):
 				s.changed = append(s.changed, t.nodes[p.id.node])
 			}

@@ -87,6 +87,8 @@ type table struct {
 	// process dead.
 	unheard            int
 	unheardSince, lost time.Time
+	// due is when settle has to run again.
+	due time.Time
 	// moved means that a process came, went or changed its state since the ring was last built.
 	moved bool
 }
@@ -118,7 +120,7 @@ func (t *table) lose(id identity, until, now time.Time) bool {
 		return false
 	}
 	if until.After(now) && !p.leaving {
-		t.suspicions.Suspect(id, until, true)
+		t.doubt(id, until, true)
 		return false
 	}
 	p.gone, p.silentUntil, t.moved = true, time.Time{}, true

@@ -16,6 +16,9 @@ const (
 	retryGossip = 10 * time.Second
 	// checkKeys is the interval at which the agent looks for packets with foreign keys.
 	checkKeys = time.Minute
+	// firstKeep is when the agent first remembers the others that it has found. Later it does so
+	// each time when it checks the keys.
+	firstKeep = 10 * time.Second
 )
 
 // expectGossip starts the time that gossip has to find the other nodes.
@@ -93,7 +96,7 @@ var errMoved = errors.New("the gossip address of this node changed")
 func (m *Membership) gossipOnce(ctx context.Context, ring *keyring) error {
 	g, err := gossip.New(gossip.Options{
 		Node: m.Lease.Node, Bind: m.place(), Keys: ring.keys(), Patience: m.Patience,
-		Seeds: m.seeds, Timing: m.timing, Receive: m.receive, Log: m.Log,
+		Seeds: m.seeds, Timing: m.timing, Receive: m.receive, Changed: m.wake, Log: m.Log,
 	})
 	if err != nil {
 		return err
@@ -102,14 +105,7 @@ func (m *Membership) gossipOnce(ctx context.Context, ring *keyring) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer end(nil)
-	wg.Go(func() { m.tend(ctx, g, ring) })
-	wg.Go(func() {
-		for backoff.Wait(ctx, idle, m.moved) {
-			if g.Address() != m.place() {
-				end(errMoved)
-			}
-		}
-	})
+	wg.Go(func() { m.tend(ctx, g, ring, end) })
 	m.beginGossip(g)
 	defer m.endGossip()
 	err = g.Run(ctx)
@@ -149,20 +145,21 @@ func (m *Membership) endGossip() {
 	backoff.Poke(m.wake)
 }
 
-// tend reacts to changes of g and of the keys until ctx is done.
-func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring) {
-	tick := time.NewTicker(checkKeys)
+// tend reacts to changes of the keys and of the address of this node until ctx is done.
+func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring, end context.CancelCauseFunc) {
+	tick, met := time.NewTicker(checkKeys), time.After(firstKeep)
 	defer tick.Stop()
 	var foreign foreignKeys
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-g.Changed():
-			backoff.Poke(m.wake)
-			if len(m.kept.Peers) == 0 {
-				m.keep(ctx, g, ring)
+		case <-m.moved:
+			if g.Address() != m.place() {
+				end(errMoved)
 			}
+		case <-met:
+			m.keep(ctx, g, ring)
 		case <-ring.changed:
 			m.keep(ctx, g, ring)
 			if err := g.SetKeys(ring.keys()); err != nil {
