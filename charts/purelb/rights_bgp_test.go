@@ -43,7 +43,7 @@ func (bgpKernel) Import(ctx context.Context, _ []string, change func(come, gone 
 	return nil
 }
 
-func (bgpKernel) Interfaces(context.Context, []string) ([]routing.InterfaceStatus, error) {
+func (bgpKernel) Interfaces(context.Context, []string) ([]peering.Interface, error) {
 	return nil, nil
 }
 

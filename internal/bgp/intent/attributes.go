@@ -75,12 +75,6 @@ func (a Attributes) Enforces(marks []string) bool {
 	})
 }
 
-// Has reports whether the group or the Service of ip is known.
-func (a Attributes) Has(ip netip.Addr) bool {
-	_, own := a.ByAddress[ip]
-	return own || a.around(ip) != nil
-}
-
 // Chosen reports whether the group of ip names this node.
 func (a Attributes) Chosen(ip netip.Addr) bool {
 	r := a.around(ip)
@@ -109,7 +103,8 @@ func (a Attributes) withholds(i peering.Imported, dummy string) bool {
 	if r := a.around(ip); r != nil {
 		return r.Elsewhere
 	}
-	return !a.Has(ip) && (a.Watched && i.Service || a.Opaque && i.Interface == dummy)
+	_, known := a.ByAddress[ip]
+	return !known && (a.Watched && i.Service || a.Opaque && i.Interface == dummy)
 }
 
 // readAttributes reads the route attributes of groups and Services, and records what is wrong with

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
@@ -211,7 +212,7 @@ func TestInterfacesShowTheirState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, got, []InterfaceStatus{
+	equal(t, got, []peering.Interface{
 		{Name: "eno1"}, {Name: "eth*"}, {Name: "kube-lb0", Exists: true, Up: true},
 		{Name: "svc1", Exists: true}, {Name: "svc2", Exists: true},
 	})

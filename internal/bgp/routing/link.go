@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
@@ -29,16 +30,9 @@ type link struct {
 	mac []byte
 }
 
-// InterfaceStatus is the state of an interface whose addresses are imported.
-type InterfaceStatus struct {
-	// Name is the name of the interface, or a pattern that matches no interface.
-	Name       string
-	Exists, Up bool
-}
-
 // Interfaces returns the interfaces that match patterns, sorted by name, and the patterns
 // that match no interface.
-func (k *Kernel) Interfaces(ctx context.Context, patterns []string) ([]InterfaceStatus, error) {
+func (k *Kernel) Interfaces(ctx context.Context, patterns []string) ([]peering.Interface, error) {
 	if err := checkPatterns(patterns); err != nil {
 		return nil, err
 	}
@@ -49,21 +43,21 @@ func (k *Kernel) Interfaces(ctx context.Context, patterns []string) ([]Interface
 	return interfaces(links, patterns), nil
 }
 
-func interfaces(links []link, patterns []string) []InterfaceStatus {
-	var all []InterfaceStatus
+func interfaces(links []link, patterns []string) []peering.Interface {
+	var all []peering.Interface
 	for _, pattern := range patterns {
 		found := false
 		for _, l := range links {
 			if matches([]string{pattern}, l.name) {
 				found = true
-				all = append(all, InterfaceStatus{Name: l.name, Exists: true, Up: l.up})
+				all = append(all, peering.Interface{Name: l.name, Exists: true, Up: l.up})
 			}
 		}
 		if !found {
-			all = append(all, InterfaceStatus{Name: pattern})
+			all = append(all, peering.Interface{Name: pattern})
 		}
 	}
-	slices.SortFunc(all, func(a, b InterfaceStatus) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b peering.Interface) int { return cmp.Compare(a.Name, b.Name) })
 	return slices.Compact(all)
 }
 

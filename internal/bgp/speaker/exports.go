@@ -46,7 +46,7 @@ func allComplete(state peering.State, there []peering.NeighborStatus) bool {
 
 // exported is the result of programming the kernel.
 type exported struct {
-	routes   []routing.Route
+	routes   []peering.Exported
 	problems []routing.Problem
 	failure  string
 }

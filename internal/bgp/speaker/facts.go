@@ -10,7 +10,6 @@ import (
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/bfd"
 	"purelb.io/purelb/internal/bgp/peering"
-	"purelb.io/purelb/internal/bgp/routing"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -42,7 +41,7 @@ type facts struct {
 type found struct {
 	neighbors  []peering.NeighborStatus
 	learned    []peering.LearnedRoute
-	interfaces []routing.InterfaceStatus
+	interfaces []peering.Interface
 	bfd        []bfd.Status
 }
 

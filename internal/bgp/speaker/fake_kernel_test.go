@@ -107,10 +107,10 @@ func (k *fakeKernel) Import(ctx context.Context, patterns []string, change func(
 	return nil
 }
 
-func (k *fakeKernel) Interfaces(_ context.Context, patterns []string) ([]routing.InterfaceStatus, error) {
-	var all []routing.InterfaceStatus
+func (k *fakeKernel) Interfaces(_ context.Context, patterns []string) ([]peering.Interface, error) {
+	var all []peering.Interface
 	for _, p := range patterns {
-		all = append(all, routing.InterfaceStatus{Name: p, Exists: true, Up: true})
+		all = append(all, peering.Interface{Name: p, Exists: true, Up: true})
 	}
 	return all, nil
 }

@@ -77,25 +77,28 @@ func (m *Metrics) wrote(size int, now time.Time, err error) {
 }
 
 // observe sets the gauges to the present state.
-func (m *Metrics) observe(s *standing) {
+func (m *Metrics) observe(s *standing, healthy bool) {
 	m.observeConfig(s)
 	m.observeNeighbors(s)
+	m.observeHealth(s, healthy)
 	perFamily := map[addr.Family]int{}
-	for _, r := range s.routes {
+	for _, r := range s.Local {
 		perFamily[addr.FamilyOf(r.Prefix.Addr())]++
 	}
-	for _, l := range s.learned {
+	for _, l := range s.Learned {
 		perFamily[addr.FamilyOf(l.Prefix.Addr())]++
 	}
+	unannounced := s.Unannounced()
 	for f, name := range families {
 		m.routes.WithLabelValues(name).Set(float64(perFamily[f]))
+		m.unannounced.WithLabelValues(name).Set(float64(unannounced[f]))
 	}
 	m.serverUp.WithLabelValues(endpoint).Set(boolean(s.running))
-	m.imported.Set(float64(len(s.imported)))
-	m.announced.Set(float64(len(s.routes)))
-	m.learned.Set(float64(len(s.learned)))
-	m.accepted.Set(float64(len(s.learned)))
-	m.exported.Set(float64(len(s.exports.done.routes)))
+	m.imported.Set(float64(len(s.Imported)))
+	m.announced.Set(float64(len(s.Local)))
+	m.learned.Set(float64(len(s.Learned)))
+	m.accepted.Set(float64(len(s.Learned)))
+	m.exported.Set(float64(len(s.Exported)))
 	m.draining.Set(boolean(s.drain.asks()))
 	m.problems.Set(float64(len(s.problems)))
 	states := map[bfd.State]int{}
@@ -108,8 +111,8 @@ func (m *Metrics) observe(s *standing) {
 	m.routerIDInfo.Reset()
 	m.routerIDSource.Reset()
 	if s.running {
-		g := s.state.Global
-		m.routerIDInfo.WithLabelValues(g.RouterID.String(), s.effect.RouterIDSource, s.node, strconv.FormatUint(uint64(g.ASN), 10)).Set(1)
+		g := s.effect.State.Global
+		m.routerIDInfo.WithLabelValues(g.RouterID.String(), s.effect.RouterIDSource, s.Node, strconv.FormatUint(uint64(g.ASN), 10)).Set(1)
 		m.routerIDSource.WithLabelValues(s.effect.RouterIDSource).Set(1)
 	}
 }
@@ -123,20 +126,20 @@ func (m *Metrics) observeConfig(s *standing) {
 		return
 	}
 	up := 0
-	for _, n := range s.neighbors {
+	for _, n := range s.Neighbors {
 		if n.State == peering.Established {
 			up++
 		}
 	}
 	spec := s.config.Spec
 	for name, value := range map[string]float64{
-		"neighbors_configured":    float64(len(s.state.Peers)),
+		"neighbors_configured":    float64(len(s.effect.State.Peers)),
 		"neighbors_established":   float64(up),
 		"peer_groups_configured":  float64(len(spec.PeerGroups)),
 		"vrfs_configured":         0,
 		"policies_configured":     float64(len(spec.PolicyDefinitions)),
 		"defined_sets_configured": float64(len(spec.DefinedSets)),
-		"configuration_ready":     boolean(s.running && len(s.problems) == 0 && len(s.failures) == 0),
+		"configuration_ready":     boolean(s.running && len(s.problems) == 0 && len(s.Failures) == 0),
 	} {
 		m.configured[name].WithLabelValues(s.config.Name, s.config.Namespace).Set(value)
 	}
@@ -149,11 +152,11 @@ func (m *Metrics) observeNeighbors(s *standing) {
 	}
 	count := map[string]int{}
 	var received, sent int64
-	for _, n := range s.neighbors {
+	for _, n := range s.Neighbors {
 		count[n.State]++
 		received, sent = received+total(n.Received), sent+total(n.Sent)
 	}
-	shown := s.neighbors
+	shown := s.Neighbors
 	if len(shown) > m.most {
 		m.cardinalityHit.Inc()
 		shown = shown[:m.most]
@@ -165,28 +168,22 @@ func (m *Metrics) observeNeighbors(s *standing) {
 		for f, name := range families {
 			m.ofNeighbor["neighbor_routes_received"].WithLabelValues(n.Name(), name).Set(float64(n.Received[f]))
 			m.ofNeighbor["neighbor_routes_advertised"].WithLabelValues(n.Name(), name).Set(float64(n.Sent[f]))
-			m.ofNeighbor["neighbor_routes_accepted"].WithLabelValues(n.Name(), name).Set(float64(acceptedFrom(s.learned, n, f)))
+			m.ofNeighbor["neighbor_routes_accepted"].WithLabelValues(n.Name(), name).Set(float64(acceptedFrom(s.Learned, n, f)))
 		}
 	}
-	m.neighbors.Set(float64(len(s.neighbors)))
+	m.neighbors.Set(float64(len(s.Neighbors)))
 	m.established.Set(float64(count[peering.Established]))
 	m.idle.Set(float64(count[peering.Idle]))
-	m.active.Set(float64(len(s.neighbors) - count[peering.Established] - count[peering.Idle]))
+	m.active.Set(float64(len(s.Neighbors) - count[peering.Established] - count[peering.Idle]))
 	m.received.Set(float64(received))
 	m.advertised.Set(float64(sent))
 }
 
-// observeUnannounced sets the numbers of addresses that no neighbor gets.
-func (m *Metrics) observeUnannounced(addresses map[addr.Family]int) {
-	for f, name := range families {
-		m.unannounced.WithLabelValues(name).Set(float64(addresses[f]))
-	}
-}
-
-// observeHealth sets the health of each neighbor, up to most neighbors.
-func (m *Metrics) observeHealth(neighbors map[string]bool, healthy bool) {
+// observeHealth sets the health of the node and of each neighbor, up to most neighbors.
+func (m *Metrics) observeHealth(s *standing, healthy bool) {
 	m.healthy.Set(boolean(healthy))
 	m.neighborHealthy.Reset()
+	neighbors := s.Healthy()
 	for i, name := range slices.Sorted(maps.Keys(neighbors)) {
 		if i >= m.most {
 			m.cardinalityHit.Inc()

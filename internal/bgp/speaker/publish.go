@@ -69,15 +69,14 @@ func (s *Speaker) nodeReport() NodeReport {
 
 // publishStanding writes st to the status, the metrics and /state.
 func (s *Speaker) publishStanding(st standing, report NodeReport) {
-	st.routes, _ = st.announceable.routes(st.imported)
-	summary := st.report()
-	report.Status = peering.NodeStatus(summary, s.publishing.last)
+	if st.running && !st.outOfSync {
+		st.Local, _ = st.announceable.routes(st.Imported)
+	}
+	report.Status = peering.NodeStatus(st.Report, s.publishing.last)
 	report.Status.HeartbeatSeconds = int32(report.Heartbeat / time.Second)
 	s.publishing.last = report.Status
 	s.Reports.Node(report)
-	s.Metrics.observe(&st)
-	s.Metrics.observeHealth(summary.Healthy(), report.Status.Healthy)
-	s.Metrics.observeUnannounced(summary.Unannounced())
+	s.Metrics.observe(&st, report.Status.Healthy)
 	s.show(st, report)
 }
 
@@ -97,16 +96,32 @@ func sinceOf(imported []peering.Imported, before map[addr.Family]time.Time, now 
 func (s *Speaker) standing(now time.Time) standing {
 	g := &s.governing
 	st := standing{
-		node: s.Node, config: s.input.Config, decided: g.last(), effect: g.effect().Decision, state: g.state(), running: g.running(),
-		problems: g.problems(), unapplied: g.unapplied(), pending: g.staggered, found: s.facts.found,
-		announceable: s.announceable(g.effect().input.Attributes), weights: s.input.Weights, drain: s.drain, exports: s.exports,
-		leaving: s.leaving, now: now,
+		Report: peering.Report{
+			Node: s.Node, Now: now, Unconfigured: s.input.Config == nil, Leaving: s.leaving,
+			Decision: g.last(), Unapplied: g.unapplied(), Pending: g.staggered,
+			Neighbors: s.shownNeighbors(), Interfaces: s.facts.interfaces, Learned: s.facts.learned, Exported: s.exports.done.routes,
+		},
+		config: s.input.Config, effect: g.effect().Decision, running: g.running(), problems: g.problems(), outOfSync: s.imports.outOfSync,
+		announceable: s.announceable(g.effect().input.Attributes), bfd: s.facts.bfd, drain: s.drain, weights: s.input.Weights,
 	}
-	st.imported, st.elsewhere = s.announcedHere(s.imported())
-	s.publishing.since = sinceOf(st.imported, s.publishing.since, now)
-	st.since = s.publishing.since
-	st.neighbors = s.shownNeighbors()
-	st.note(g.failure)
+	if d := st.Decision; st.running && (!d.OK || !st.Pending.IsZero()) {
+		st.Decision = st.effect // the earlier decision is still in effect
+		st.Decision.OK, st.Decision.Problems = d.OK, d.Problems
+	}
+	if s.drain.withdrawn {
+		st.Withdrawn = s.drain.Reason
+	}
+	st.BFD = bfdStates(st.bfd, st.Neighbors)
+	st.Imported, st.Elsewhere = s.announcedHere(s.imported())
+	s.publishing.since = sinceOf(st.Imported, s.publishing.since, now)
+	st.Since = s.publishing.since
+	s.noteFailures(&st)
+	return st
+}
+
+// noteFailures adds what failed.
+func (s *Speaker) noteFailures(st *standing) {
+	st.note(s.governing.failure)
 	st.note(s.facts.failure)
 	st.note(s.exports.done.failure)
 	st.note(s.sessions.failure)
@@ -120,8 +135,7 @@ func (s *Speaker) standing(now time.Time) standing {
 	if i := s.imports.importer; i != nil {
 		st.note(i.failure)
 	}
-	if st.outOfSync = s.imports.outOfSync; st.outOfSync {
+	if st.outOfSync {
 		st.note("the BGP server does not announce all that it should")
 	}
-	return st
 }

@@ -76,13 +76,13 @@ type bfdShown struct {
 // show sets the answer of /state.
 func (s *Speaker) show(st standing, report NodeReport) {
 	shown := &stateShown{
-		Node: st.node, At: st.now, Running: st.running, Draining: st.drain.Reason, Withdrawn: st.drain.withdrawn,
-		Problems: st.problems, Failures: st.failures, Status: report.Status, Weights: st.weights, Peers: []peerShown{}, BFD: []bfdShown{},
+		Node: st.Node, At: st.Now, Running: st.running, Draining: st.drain.Reason, Withdrawn: st.drain.withdrawn,
+		Problems: st.problems, Failures: st.Failures, Status: report.Status, Weights: st.weights, Peers: []peerShown{}, BFD: []bfdShown{},
 	}
 	if st.config != nil {
 		shown.Config, shown.Generation = st.config.Namespace+"/"+st.config.Name, st.config.Generation
 	}
-	for _, p := range st.state.Peers {
+	for _, p := range st.effect.State.Peers {
 		peer := peerShown{Name: p.Name(), ASN: p.ASN, MD5: p.Password != "", Path: p.Path, NextHops: map[string]string{}}
 		for f, hop := range p.NextHops {
 			peer.NextHops[families[f]] = hop.String()

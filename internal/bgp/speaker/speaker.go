@@ -55,7 +55,7 @@ type Kernel interface {
 	// each change, until ctx is done.
 	Import(ctx context.Context, patterns []string, change func(come, gone []peering.Imported)) error
 	// Interfaces returns the interfaces that match patterns.
-	Interfaces(ctx context.Context, patterns []string) ([]routing.InterfaceStatus, error)
+	Interfaces(ctx context.Context, patterns []string) ([]peering.Interface, error)
 	// Egress returns how this node reaches a neighbor. The bool is false if the node has no route
 	// to the neighbor.
 	Egress(ctx context.Context, neighbor netip.Addr, device string) (peering.Egress, bool, error)
