@@ -57,12 +57,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return err
 	}
 	defer kernel.Close()
-	watch, err := bfd.New(log)
-	if err != nil {
-		return err
-	}
 
-	return speaker.Run(ctx, cfg, gobgp.New(log), kernel, watch, speaker.Setup{
+	return speaker.Run(ctx, cfg, gobgp.New(log), kernel, bfd.New(log), speaker.Setup{
 		Node: f.node, Namespace: f.namespace, Pod: f.pod, PodUID: f.podUID, ConfigNamespaces: f.configNamespaces,
 		Machine: shutdown.WatchMachine(ctx, f.kubelet),
 		Metrics: f.metrics, Health: f.health, StateDir: f.stateDir,

@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// errClosed is the error of calls after Close.
-var errClosed = errors.New("closed")
+var (
+	// errClosed is the error of calls after Close.
+	errClosed = errors.New("closed")
+	// errTwice is the error of a session with the key of another one.
+	errTwice = errors.New("there are two such sessions")
+)
 
 // Engine runs sessions. It is safe for concurrent use.
 //
@@ -47,12 +51,7 @@ const (
 
 // New returns an engine without sessions. It does not use the network before it has a
 // session.
-func New(log *slog.Logger) (*Engine, error) {
-	if log == nil {
-		return nil, errors.New("BFD needs a log")
-	}
-	return start(log, kernel{}), nil
-}
+func New(log *slog.Logger) *Engine { return start(log, kernel{}) }
 
 func start(log *slog.Logger, n network) *Engine {
 	e := &Engine{
@@ -70,31 +69,31 @@ func start(log *slog.Logger, n network) *Engine {
 // change keeps its state and negotiates. A session that is not wanted any more tells its
 // neighbor that it is administratively down.
 //
-// If a session is invalid, Set changes nothing. Other errors come from the network; the
+// Set leaves out invalid sessions, and returns what is wrong with them. Other errors come from the network; the
 // engine tries again by itself.
 func (e *Engine) Set(ctx context.Context, sessions []Session) error {
 	wanted := map[netip.Addr]Session{}
 	var errs []error
 	for _, s := range sessions {
-		if err := s.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("BFD with %v: %w", s.Peer, err))
-		}
+		err := s.Validate()
 		if _, twice := wanted[s.key()]; twice {
-			errs = append(errs, fmt.Errorf("BFD with %v: there are two such sessions", s.key()))
+			err = errTwice
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("BFD with %v: %w", s.Peer, err))
+			continue
 		}
 		wanted[s.key()] = s
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
-	}
 	var err error
-	return errors.Join(e.call(ctx, func(now time.Time) {
+	unheard := e.call(ctx, func(now time.Time) {
 		if e.closing {
 			err = errClosed
 			return
 		}
 		err = e.set(now, wanted)
-	}), err)
+	})
+	return errors.Join(append(errs, unheard, err)...)
 }
 
 // Status returns all wanted sessions, sorted by peer.

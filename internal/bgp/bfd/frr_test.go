@@ -47,10 +47,7 @@ func labUp(t testing.TB, config string) *lab {
 
 func newEngine(t testing.TB) *Engine {
 	t.Helper()
-	e, err := New(slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := New(slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), bgptest.Patience)
 		defer cancel()

@@ -37,10 +37,7 @@ type orders struct {
 
 // watch starts BFD with the neighbors.
 func (o orders) watch(ctx context.Context) (*bfd.Engine, error) {
-	engine, err := bfd.New(slog.New(slog.DiscardHandler))
-	if err != nil {
-		return nil, err
-	}
+	engine := bfd.New(slog.New(slog.DiscardHandler))
 	var sessions []bfd.Session
 	for _, a := range o.BFD {
 		sessions = append(sessions, bfd.Session{Peer: a, MinTransmit: bfdInterval, MinReceive: bfdInterval, Multiplier: bfdMultiplier})

@@ -266,13 +266,16 @@ type fakeBFD struct {
 	sessions []bfd.Session
 	events   chan bfd.Event
 	closed   bool
+	err      error
 }
 
 func (b *fakeBFD) Set(_ context.Context, sessions []bfd.Session) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sessions = slices.Clone(sessions)
-	return nil
+	if b.err == nil {
+		b.sessions = slices.Clone(sessions)
+	}
+	return b.err
 }
 
 func (b *fakeBFD) Status() []bfd.Status {

@@ -125,7 +125,6 @@ func (s *Speaker) noteFailures(st *standing) {
 	st.note(s.facts.failure)
 	st.note(s.exports.done.failure)
 	st.note(s.sessions.failure)
-	st.note(s.sessions.impossible)
 	for _, name := range slices.Sorted(maps.Keys(s.penalties)) {
 		st.note(fmt.Sprintf("there is no session with %s: %s", name, s.penalties[name]))
 	}

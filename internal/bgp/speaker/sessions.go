@@ -2,11 +2,8 @@ package speaker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"purelb.io/purelb/internal/bgp/bfd"
@@ -15,10 +12,9 @@ import (
 
 // sessions holds the BFD sessions: one for every neighbor that needs one.
 type sessions struct {
-	set     []bfd.Session
+	set []bfd.Session
+	// failure says what is wrong with sessions, or with the network.
 	failure string
-	// impossible says what is wrong with invalid sessions.
-	impossible string
 	// met holds the neighbors that may have a BFD session: their BGP session was established once,
 	// or has not come up within bfdAnyway. since is when the wait for it began.
 	met   map[string]bool
@@ -81,48 +77,23 @@ func sessionWith(o peering.Options, peer netip.Addr) bfd.Session {
 	}
 }
 
-// possible leaves out invalid sessions, and says why they are invalid: BFD rejects all sessions if
-// one is invalid.
-func possible(all []bfd.Session) (good []bfd.Session, wrong string) {
-	var errs []string
-	for _, s := range all {
-		err := s.Validate()
-		if err == nil && slices.ContainsFunc(good, func(g bfd.Session) bool { return g.Peer == s.Peer }) {
-			err = errTwice
-		}
-		if err != nil {
-			errs = append(errs, fmt.Sprintf("no BFD with %v: %v", s.Peer, err))
-			continue
-		}
-		good = append(good, s)
-	}
-	return good, strings.Join(errs, "; ")
-}
-
-// errTwice says that one neighbor is configured both by address and by interface.
-var errTwice = errors.New("there are two such sessions")
-
 // setSessions gives BFD the sessions that the neighbors need.
 func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
 	s.facts.Ask(s.sessions.meet(now, s.governing.state(), s.facts.neighbors))
-	wanted, impossible := possible(wantedSessions(s.taken.applied(s.governing.state()), s.governing.linkLocal, s.sessions.met))
-	if impossible != s.sessions.impossible && impossible != "" {
-		s.Log.WarnContext(ctx, "bfdImpossible", "node", s.Node, "problem", impossible)
-	}
-	s.sessions.impossible = impossible
+	wanted := wantedSessions(s.taken.applied(s.governing.state()), s.governing.linkLocal, s.sessions.met)
 	if slices.Equal(wanted, s.sessions.set) && s.sessions.failure == "" {
 		return
 	}
-	err := s.BFD.Set(ctx, wanted)
-	if err == nil {
-		s.sessions.set, s.sessions.failure = wanted, ""
-		return
+	s.sessions.set = wanted
+	before := s.sessions.failure
+	s.sessions.failure = ""
+	if err := s.BFD.Set(ctx, wanted); err != nil {
+		s.sessions.failure = err.Error()
+		s.governing.Ask(now.Add(retryMax))
+		if before != err.Error() {
+			s.Log.WarnContext(ctx, "bfdFailed", "node", s.Node, "error", err)
+		}
 	}
-	if s.sessions.failure != err.Error() {
-		s.Log.WarnContext(ctx, "bfdFailed", "node", s.Node, "error", err)
-	}
-	s.sessions.failure = err.Error()
-	s.governing.Ask(now.Add(retryMax))
 }
 
 // hear handles a change of a BFD session. If BFD lost the neighbor, the speaker ends the BGP

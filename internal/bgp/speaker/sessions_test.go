@@ -103,34 +103,17 @@ func TestBFDThatStartsDuringADeletionEnds(t *testing.T) {
 	})
 }
 
-// The configuration has one neighbor under two names.
-func TestAnImpossibleBFDSessionDoesNotAffectOthers(t *testing.T) {
-	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {}},
-		{config: {neighborAddress: "fe80::1%eth1", peerAsn: 65001}, bfd: {}}, {config: {neighborAddress: 192.0.2.1, peerAsn: 65001}, bfd: {}}]}`
-	inWorld(t, spec, nil, func(w *world) {
-		w.server.change(established("192.0.2.1", 65001))
-		w.server.change(established("fe80::1%eth1", 65001))
-		setRouter(w, "fe80::1%eth1")
+func TestABFDSessionThatFailsIsReported(t *testing.T) {
+	inWorld(t, withBFD, func(w *world) { w.bfd.err = errFake }, func(w *world) {
+		w.serves(established("192.0.2.1", 65001))
+		expect.Contains(t, "conditions", w.reports.conditions(), errFake.Error())
+		w.bfd.mu.Lock()
+		w.bfd.err = nil
+		w.bfd.mu.Unlock()
 		pass(time.Minute)
-		expect.Equal(t, "BFD", w.bfd.String(), "fe80::1%eth1 300ms x 3, 192.0.2.1 300ms x 3")
-		expect.Contains(t, "conditions", w.reports.conditions(), "no BFD with fe80::1%eth1: there are two such sessions")
+		expect.Equal(t, "BFD", w.bfd.String(), "192.0.2.1 300ms x 3")
+		expect.Contains(t, "conditions", w.reports.conditions(), "Ready True AllHealthy")
 	})
-}
-
-func TestImpossibleBFDSessionsAreLeftOut(t *testing.T) {
-	options := peering.Options{
-		LocalAddress: netip.MustParseAddr("192.0.2.10"),
-		BFD:          &peering.BFD{MinTransmit: time.Second, MinReceive: time.Second, Multiplier: 3},
-	}
-	state := peering.State{
-		Peers: []peering.Peer{{Options: options, Interface: "eth1"}, {Options: options, Address: netip.MustParseAddr("192.0.2.1")}},
-	}
-	good, wrong := possible(wantedSessions(state, map[string]netip.Addr{"eth1": netip.MustParseAddr("fe80::1%eth1")},
-		map[string]bool{"%eth1": true, "192.0.2.1": true}))
-	if len(good) != 1 || good[0].Peer.String() != "192.0.2.1" {
-		t.Errorf("the sessions are %v", good)
-	}
-	expect.Equal(t, "problems", wrong, "no BFD with fe80::1%eth1: 192.0.2.10 and fe80::1%eth1 are of different families")
 }
 
 func TestTheStatusHasNoRoutesWithoutABGPServer(t *testing.T) {

@@ -120,10 +120,7 @@ func speak(t testing.TB, log *slog.Logger, c *cluster, r *reports, router *bgpte
 	if err != nil {
 		t.Fatal(err)
 	}
-	watch, err := bfd.New(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	watch := bfd.New(log)
 	s := speaker.New(speaker.Options{
 		Node: "node-a", Namespace: "purelb", Server: gobgp.New(log), Kernel: kernel, BFD: lastBFD{watch, router}, Cluster: c, Reports: r,
 		Events: record.NewFakeRecorder(1000), Metrics: speaker.NewMetrics(prometheus.NewRegistry(), false, 0), Log: log, Endings: endOf(cause),
