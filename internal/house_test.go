@@ -58,7 +58,7 @@ var house = []room{
 	{drivers, "internal/kube", "internal/backoff", "process types apiserver http"},
 	{drivers, "internal/nodes/lease", "internal/addr internal/nodes/election internal/backoff internal/kube", "process types apiserver"},
 	{decisions, "internal/allocate/census", "api/purelb/v2 internal/addr internal/groups internal/allocate/ipam internal/service internal/config internal/nodes/lease", "types"}, // of lease only what a Lease says
-	{drivers, "internal/nodes/gossip", "internal/nodes/detector internal/backoff", "process gossip"},
+	{drivers, "internal/nodes/gossip", "internal/nodes/detector internal/nodes/election internal/backoff", "process gossip"},
 	{drivers, "internal/bgp/gobgp", "internal/addr internal/bgp/peering internal/backoff", "process gobgp"},
 	{drivers, "internal/bgp/bfd", "internal/backoff", "process kernel sockets gobgp"},
 	{drivers, "internal/bgp/routing", "internal/addr internal/bgp/peering internal/rtnetlink internal/backoff", "process kernel sockets"},

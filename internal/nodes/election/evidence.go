@@ -7,12 +7,20 @@ import (
 
 // Record is what a node says about itself.
 type Record struct {
-	Node    string
+	Node string
+	// Subnets are the subnets of the node's links that may carry local addresses. Own are the node's
+	// own addresses.
 	Subnets []netip.Prefix
 	Own     []netip.Addr
 	// MACs are the Ethernet addresses of the node. Only its Lease has them.
-	MACs     [][6]byte
+	MACs [][6]byte
+	// Draining asks the election to prefer other nodes.
 	Draining bool
+	// Truncated says that gossip could not carry all Subnets and Own, which the node's Lease has.
+	Truncated bool
+	// Digest is a digest of the node's Lease in gossip, and changes with the Lease. It is 0 if the agent
+	// has not read its networks yet.
+	Digest uint64
 }
 
 // State is the state of a node according to gossip.
@@ -27,14 +35,12 @@ const (
 	Left
 )
 
+func (s State) String() string { return [...]string{"alive", "dead", "left"}[s] }
+
 // Gossiped is what gossip knows of a node.
 type Gossiped struct {
 	Record
-	// Truncated says that the Record lacks a part, which the node's Lease has.
-	Truncated bool
-	// Digest is a digest of the node's Lease. It is 0 if the agent sends none.
-	Digest uint64
-	State  State
+	State State
 	// Since is when the node entered this State, by our clock.
 	Since time.Time
 	// Lost is when gossip lost this Alive node, if it was lost before Since. Otherwise it is zero.

@@ -183,6 +183,8 @@ func TestMergeUsesTheLatestRecord(t *testing.T) {
 		return r
 	}
 	old, latest := record("b", "10.1.0.0/16", "10.1.0.1"), record("b", "2001:db8::/64", "2001:db8::1")
+	truncated := latest
+	truncated.Truncated = true
 	for _, tt := range []struct {
 		name   string
 		gossip []election.Gossiped
@@ -191,9 +193,9 @@ func TestMergeUsesTheLatestRecord(t *testing.T) {
 	}{
 		{"gossip is quicker than a Lease", []election.Gossiped{{Record: latest}}, []election.Leased{{Record: old, Alive: true}},
 			"b on [2001:db8::/64]; known [2001:db8::/64]; own [2001:db8::1]"},
-		{"truncated gossip leaves out own addresses", []election.Gossiped{{Record: latest, Truncated: true}}, []election.Leased{{Record: old, Alive: true}},
+		{"truncated gossip leaves out own addresses", []election.Gossiped{{Record: truncated}}, []election.Leased{{Record: old, Alive: true}},
 			"b on [2001:db8::/64]; known [2001:db8::/64]; own [10.1.0.1 2001:db8::1]"},
-		{"truncated gossip leaves out subnets if it has no own addresses", []election.Gossiped{{Record: election.Record{Node: "b", Subnets: on("b", "2001:db8::/64").Subnets}, Truncated: true}}, []election.Leased{{Record: old, Alive: true}},
+		{"truncated gossip leaves out subnets if it has no own addresses", []election.Gossiped{{Record: election.Record{Node: "b", Subnets: on("b", "2001:db8::/64").Subnets, Truncated: true}}}, []election.Leased{{Record: old, Alive: true}},
 			"b on [2001:db8::/64 10.1.0.0/16]; known [10.1.0.0/16 2001:db8::/64]; own [10.1.0.1]"},
 		{"the Lease is newer while gossip is blocked", []election.Gossiped{{Record: old, State: election.Dead, Since: at(100)}},
 			[]election.Leased{{Record: latest, Alive: true, Renewed: at(103)}},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/nodes/detector"
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -25,7 +26,7 @@ type agent struct {
 	stop context.CancelFunc
 	// seen is when this agent first saw each node in a state.
 	mu   sync.Mutex
-	seen map[string]map[State]time.Time
+	seen map[string]map[election.State]time.Time
 	got  []string
 }
 
@@ -67,7 +68,7 @@ func (c *cluster) end() {
 
 // start starts an agent of node at the address i.
 func (c *cluster) start(node string, i int, change func(*Options)) *agent {
-	a := &agent{port: c.ether.port(i), seen: map[string]map[State]time.Time{}}
+	a := &agent{port: c.ether.port(i), seen: map[string]map[election.State]time.Time{}}
 	opt := Options{
 		Node: node, Bind: a.port.addr, Keys: [][]byte{testKey}, Seeds: c.seeds, carrier: a.port,
 		Receive: a.receive, Log: slog.New(slog.DiscardHandler),
@@ -118,7 +119,7 @@ func (a *agent) watch(ctx context.Context) {
 		a.mu.Lock()
 		for _, m := range a.Members() {
 			if a.seen[m.Node] == nil {
-				a.seen[m.Node] = map[State]time.Time{}
+				a.seen[m.Node] = map[election.State]time.Time{}
 			}
 			if _, ok := a.seen[m.Node][m.State]; !ok {
 				a.seen[m.Node][m.State] = time.Now()
@@ -129,7 +130,7 @@ func (a *agent) watch(ctx context.Context) {
 }
 
 // saw returns the time at which a first saw node in state.
-func (a *agent) saw(node string, state State) (time.Time, bool) {
+func (a *agent) saw(node string, state election.State) (time.Time, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at, ok := a.seen[node][state]

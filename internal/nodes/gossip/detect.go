@@ -7,6 +7,7 @@ import (
 
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/nodes/detector"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // detectorRun is a running failure detector, and what it works with.
@@ -115,7 +116,7 @@ func (t *table) ring() (detector.Ring, map[detector.PeerID]identity) {
 	for _, all := range t.processes {
 		for _, p := range all {
 			if p.version > 0 && !p.leaving && !p.gone {
-				peers = append(peers, detector.Peer{ID: p.peerID, Address: p.address, Alive: p.state() == Alive})
+				peers = append(peers, detector.Peer{ID: p.peerID, Address: p.address, Alive: p.state() == election.Alive})
 				ids[p.peerID] = p.id
 			}
 		}

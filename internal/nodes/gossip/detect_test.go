@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -21,7 +22,7 @@ func kill(c *cluster, times, machines int) (after []time.Duration, wrong int) {
 		c.pass(2 * time.Second)
 		for _, a := range c.agents {
 			for _, d := range dead {
-				seen, ok := a.saw(d.self.node, Dead)
+				seen, ok := a.saw(d.self.node, election.Dead)
 				if !ok {
 					c.t.Fatalf("%s has not detected that %s is dead", a.self.node, d.self.node)
 				}
@@ -37,7 +38,7 @@ func kill(c *cluster, times, machines int) (after []time.Duration, wrong int) {
 func (c *cluster) wronged() (n int) {
 	for _, a := range c.agents {
 		for _, b := range c.agents {
-			if _, ok := a.saw(b.self.node, Dead); ok {
+			if _, ok := a.saw(b.self.node, election.Dead); ok {
 				n++
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // delegate implements the callbacks of the library. The library holds its own lock while it
@@ -81,11 +82,11 @@ func (g *Gossip) read(id identity, meta []byte) said {
 	switch {
 	case errors.Is(err, errLaterRecord):
 		g.strangers.note(id.node, "record", meta[0])
-		return said{Record: Record{Truncated: true}, version: g.versions.max}
+		return said{Record: election.Record{Truncated: true}, version: g.versions.max}
 	case err != nil:
 		g.counts.badRecord.Add(1)
 		g.opt.Log.Debug("record of a peer not understood", "node", id.node, "error", err)
-		return said{Record: Record{Truncated: true}, version: g.versions.max}
+		return said{Record: election.Record{Truncated: true}, version: g.versions.max}
 	}
 	if says.version = g.versions.common(says.versions); says.version == 0 {
 		g.strangers.note(id.node, "record", says.versions.min)
@@ -132,7 +133,7 @@ func (g *Gossip) shift() {
 
 // tell logs the new state of m, and counts m if it is dead.
 func (g *Gossip) tell(m Member) {
-	if m.State == Dead {
+	if m.State == election.Dead {
 		g.counts.losses.Add(1)
 	}
 	g.opt.Log.Info("peer is "+m.State.String(), "node", m.Node, "peer", m.Address)

@@ -37,6 +37,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"purelb.io/purelb/internal/nodes/detector"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Options configure the gossip of a node agent.
@@ -136,7 +137,7 @@ func New(opt Options) (*Gossip, error) {
 	if g.changed == nil {
 		g.changed = make(chan struct{}, 1)
 	}
-	g.meta = Record{}.encode(g.versions, g.opt.Patience)
+	g.meta = encode(election.Record{}, g.versions, g.opt.Patience)
 	g.keys = newKeyring(&g.counts, g.strangers)
 	return g, g.SetKeys(opt.Keys)
 }
@@ -153,9 +154,9 @@ func newInstance() uint64 {
 // key as its second, then as its first, and then remove the old key.
 func (g *Gossip) SetKeys(keys [][]byte) error { return g.keys.set(keys) }
 
-// Publish sets the record that this node announces. After Leave it has no effect.
-func (g *Gossip) Publish(r Record) {
-	if g.replace(r.encode(g.versions, g.opt.Patience)) {
+// Publish sets the record that this node announces, without its MACs. After Leave it has no effect.
+func (g *Gossip) Publish(r election.Record) {
+	if g.replace(encode(r, g.versions, g.opt.Patience)) {
 		g.published.Store(true)
 		g.pending.note()
 	}

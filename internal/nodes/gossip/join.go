@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 const (
@@ -123,9 +124,9 @@ func (g *Gossip) missing(named []netip.AddrPort) []netip.AddrPort {
 	var candidates []netip.AddrPort
 	for _, m := range g.table.nodes {
 		switch m.State {
-		case Alive:
+		case election.Alive:
 			there[m.Address] = true
-		case Dead:
+		case election.Dead:
 			candidates = append(candidates, m.Address)
 		}
 	}

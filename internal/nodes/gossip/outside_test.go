@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -107,11 +108,11 @@ func TestTheJoinerSleepsWhileNoMemberIsMissing(t *testing.T) {
 func TestDeadNodesAreForgottenAfterAnHour(t *testing.T) {
 	inCluster(t, 2, func(c *cluster) {
 		c.pass(5 * time.Second)
-		c.agents[1].Publish(Record{Subnets: prefixes("192.0.2.0/24")})
+		c.agents[1].Publish(election.Record{Subnets: prefixes("192.0.2.0/24")})
 		c.pass(time.Second)
 		c.powerOff(1)
 		c.pass(50 * time.Minute)
-		if m := c.agents[0].Members(); len(m) != 2 || m[1].State != Dead || len(m[1].Record.Subnets) != 1 {
+		if m := c.agents[0].Members(); len(m) != 2 || m[1].State != election.Dead || len(m[1].Subnets) != 1 {
 			t.Errorf("before an hour has passed, the members are %+v", m)
 		}
 		c.pass(15 * time.Minute)
@@ -177,7 +178,7 @@ func TestAMemberWithALaterRecordIsAlive(t *testing.T) {
 		later.replace([]byte{99, 0, 1, 2, 3})
 		c.pass(5 * time.Second)
 		m := c.agents[0].Members()[2]
-		if got := fmt.Sprint(m.State, m.Record.Truncated); got != "alive true" || c.agents[0].Health().BadVersion == 0 {
+		if got := fmt.Sprint(m.State, m.Truncated); got != "alive true" || c.agents[0].Health().BadVersion == 0 {
 			t.Errorf("%s is %s", m.Node, got)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -52,7 +53,7 @@ func TestADeadNodeIsDetectedAfterItsPatience(t *testing.T) {
 				dead := c.powerOff(1)
 				c.pass(patience + 2*time.Second)
 				for _, a := range c.agents {
-					seen, ok := a.saw(dead.self.node, Dead)
+					seen, ok := a.saw(dead.self.node, election.Dead)
 					if after := seen.Sub(at); !ok || after < patience-200*time.Millisecond || after > patience+200*time.Millisecond {
 						t.Errorf("%d nodes with the patience %v: a death is detected after %v, %t", nodes, patience, after, ok)
 					}

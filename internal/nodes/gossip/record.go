@@ -9,23 +9,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
-)
 
-// Record is what a node agent announces about its node.
-type Record struct {
-	// Subnets are the subnets of the node's links that may carry local addresses.
-	Subnets []netip.Prefix
-	// Own are the node's own addresses.
-	Own []netip.Addr
-	// Draining asks the election to prefer other nodes.
-	Draining bool
-	// Truncated means that Subnets or Own are incomplete, because they did not fit or could
-	// not be read. The Lease of the node has all of them.
-	Truncated bool
-	// Digest is a digest of the Lease of the node, and changes with the Lease. 0 means none:
-	// the agent has not read its networks yet.
-	Digest uint64
-}
+	"purelb.io/purelb/internal/nodes/election"
+)
 
 // A record on the wire consists of its version, its flags, and two lists. A list is a count
 // in one byte, followed by the entries. A prefix is its family (4 or 6), its number of
@@ -50,11 +36,11 @@ var errRecord = errors.New("malformed record")
 // errLaterRecord means that this process cannot read even the beginning of a record.
 var errLaterRecord = errors.New("record of a later version")
 
-// encode returns the record of a process with these versions and this patience. Equal sets
+// encode returns r as the record of a process with these versions and this patience. Equal sets
 // give equal bytes. The result fits into the size that the library sends: encode leaves out
 // the subnets and the own addresses that do not fit. If it leaves out a subnet, it leaves
 // out all own addresses.
-func (r Record) encode(versions span, patience time.Duration) []byte {
+func encode(r election.Record, versions span, patience time.Duration) []byte {
 	buf, end := []byte{recordVersion, flagBeats, 0}, []byte{versions.min, versions.max, byte(patience / patienceUnit)}
 	if r.Digest != 0 {
 		buf[flagsAt] |= flagDigest
@@ -133,7 +119,7 @@ func family(a netip.Addr) byte {
 // said is a decoded record: the Record of the node, whether the process is leaving, and the versions
 // that it understands.
 type said struct {
-	Record
+	election.Record
 	leaving  bool
 	versions span
 	version  byte // the highest version that this process understands too; 0 means none

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -25,30 +26,30 @@ func addrs(list ...string) (all []netip.Addr) {
 }
 
 // show returns the contents of r, and its length on the wire.
-func show(r Record) string {
+func show(r election.Record) string {
 	return fmt.Sprintf("subnets %v, own %v, draining %t, truncated %t", r.Subnets, r.Own, r.Draining, r.Truncated)
 }
 
 func TestRecordEncoding(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		r    Record
+		r    election.Record
 		want string
 	}{
-		{"an empty record", Record{}, "subnets [], own [], draining false, truncated false"},
-		{"both families, sorted", Record{
+		{"an empty record", election.Record{}, "subnets [], own [], draining false, truncated false"},
+		{"both families, sorted", election.Record{
 			Subnets: prefixes("2001:db8::/64", "192.0.2.0/24"), Own: addrs("2001:db8::1", "192.0.2.1"), Draining: true,
 		}, "subnets [192.0.2.0/24 2001:db8::/64], own [192.0.2.1 2001:db8::1], draining true, truncated false"},
-		{"unusual prefix lengths", Record{Subnets: prefixes("0.0.0.0/0", "198.18.0.0/15", "192.0.2.1/32", "2001:db8::1/128", "fe80::/10")},
+		{"unusual prefix lengths", election.Record{Subnets: prefixes("0.0.0.0/0", "198.18.0.0/15", "192.0.2.1/32", "2001:db8::1/128", "fe80::/10")},
 			"subnets [0.0.0.0/0 192.0.2.1/32 198.18.0.0/15 2001:db8::1/128 fe80::/10], own [], draining false, truncated false"},
-		{"host bits and duplicates are dropped", Record{Subnets: prefixes("192.0.2.7/24", "192.0.2.9/24"), Own: addrs("::ffff:192.0.2.1", "192.0.2.1", "fe80::1%eth0")},
+		{"host bits and duplicates are dropped", election.Record{Subnets: prefixes("192.0.2.7/24", "192.0.2.9/24"), Own: addrs("::ffff:192.0.2.1", "192.0.2.1", "fe80::1%eth0")},
 			"subnets [192.0.2.0/24], own [192.0.2.1 fe80::1], draining false, truncated false"},
-		{"invalid entries are left out", Record{Subnets: []netip.Prefix{{}}, Own: []netip.Addr{{}}},
+		{"invalid entries are left out", election.Record{Subnets: []netip.Prefix{{}}, Own: []netip.Addr{{}}},
 			"subnets [], own [], draining false, truncated false"},
-		{"a truncated record stays truncated", Record{Truncated: true}, "subnets [], own [], draining false, truncated true"},
+		{"a truncated record stays truncated", election.Record{Truncated: true}, "subnets [], own [], draining false, truncated true"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := decode(tt.r.encode(supported, DefaultPatience))
+			r, err := decode(encode(tt.r, supported, DefaultPatience))
 			if err != nil || r.leaving {
 				t.Fatal(r, err)
 			}
@@ -58,13 +59,13 @@ func TestRecordEncoding(t *testing.T) {
 }
 
 func TestARecordThatDoesNotFitIsTruncated(t *testing.T) {
-	var big Record
+	var big election.Record
 	for i := range 300 {
 		big.Subnets = append(big.Subnets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24))
 		big.Own = append(big.Own, netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}))
 	}
-	for _, r := range []Record{big, {Own: big.Own}, {Subnets: big.Subnets[:101], Own: big.Own[:1]}} {
-		buf := r.encode(supported, DefaultPatience)
+	for _, r := range []election.Record{big, {Own: big.Own}, {Subnets: big.Subnets[:101], Own: big.Own[:1]}} {
+		buf := encode(r, supported, DefaultPatience)
 		got, err := decode(buf)
 		expect.NoError(t, err)
 		if len(buf) > memberlist.MetaMaxSize || len(buf) < memberlist.MetaMaxSize-20 {
@@ -78,10 +79,10 @@ func TestARecordThatDoesNotFitIsTruncated(t *testing.T) {
 
 // Only the Lease of a node has its MACs. The digest tells the other nodes that the Lease changed.
 func TestRecordsHaveTheDigestOfTheLease(t *testing.T) {
-	r := Record{Own: addrs("192.0.2.1"), Digest: 7}
+	r := election.Record{Own: addrs("192.0.2.1"), Digest: 7}
 	for i := range 120 {
 		r.Subnets = append(r.Subnets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i), 0}), 24))
-		buf := r.encode(supported, DefaultPatience)
+		buf := encode(r, supported, DefaultPatience)
 		got, err := decode(buf)
 		if err != nil || len(buf) > memberlist.MetaMaxSize || got.Digest != 7 {
 			t.Fatalf("%d networks: %d bytes, truncated %t, digest %d, %v", i+1, len(buf), got.Truncated, got.Digest, err)
@@ -92,13 +93,13 @@ func TestRecordsHaveTheDigestOfTheLease(t *testing.T) {
 // Readers ask the Lease for subnets only if the record has none of the node's own
 // addresses.
 func TestARecordWithoutAllSubnetsHasNoAddresses(t *testing.T) {
-	r := Record{Own: addrs("192.0.2.1")}
+	r := election.Record{Own: addrs("192.0.2.1")}
 	for i := range 34 {
 		b := byte(i)
 		r.Subnets = append(r.Subnets, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, b, 0}), 24),
 			netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, b}), 64))
 	}
-	got, err := decode(r.encode(supported, DefaultPatience))
+	got, err := decode(encode(r, supported, DefaultPatience))
 	expect.NoError(t, err)
 	if len(got.Subnets) != 67 || len(got.Own) != 0 || !got.Truncated {
 		t.Errorf("%d of %d subnets, own %v, truncated %t", len(got.Subnets), len(r.Subnets), got.Own, got.Truncated)
@@ -106,7 +107,7 @@ func TestARecordWithoutAllSubnetsHasNoAddresses(t *testing.T) {
 }
 
 func TestAnInvalidRecordIsRefused(t *testing.T) {
-	whole := Record{Subnets: prefixes("192.0.2.0/24"), Own: addrs("2001:db8::1")}.encode(supported, DefaultPatience)
+	whole := encode(election.Record{Subnets: prefixes("192.0.2.0/24"), Own: addrs("2001:db8::1")}, supported, DefaultPatience)
 	if r, err := decode(append(whole, 1, 2, 3)); err != nil {
 		t.Errorf("the additions of a later version are not ignored: %v, %s", err, show(r.Record))
 	}
@@ -121,7 +122,7 @@ func TestAnInvalidRecordIsRefused(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	f.Add(Record{Subnets: prefixes("192.0.2.0/24", "2001:db8::/61"), Own: addrs("192.0.2.1", "2001:db8::1"), Draining: true}.encode(supported, DefaultPatience))
+	f.Add(encode(election.Record{Subnets: prefixes("192.0.2.0/24", "2001:db8::/61"), Own: addrs("192.0.2.1", "2001:db8::1"), Draining: true}, supported, DefaultPatience))
 	f.Add([]byte{1, 4, 1, 6, 129, 0})
 	f.Fuzz(func(t *testing.T, buf []byte) {
 		first, err := decode(buf)
@@ -129,11 +130,11 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		// A record that was decoded must keep its form when it is encoded again.
-		plain, err := decode(first.encode(supported, DefaultPatience))
+		plain, err := decode(encode(first.Record, supported, DefaultPatience))
 		if err != nil {
 			t.Fatalf("%v: %s", err, show(first.Record))
 		}
-		again, err := decode(plain.encode(supported, DefaultPatience))
+		again, err := decode(encode(plain.Record, supported, DefaultPatience))
 		expect.NoError(t, err)
 		expect.Equal(t, "the result", show(again.Record), show(plain.Record))
 	})

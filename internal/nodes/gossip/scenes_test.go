@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -18,7 +19,7 @@ func TestAnAgentThatLeavesIsNotDead(t *testing.T) {
 		c.pass(4 * (Timing{}).withDefaults().Beat)
 		const want = "node-000 alive, node-001 alive, node-002 alive, node-003 left"
 		c.expect("at once", want)
-		c.agents[3].Publish(Record{Draining: true})
+		c.agents[3].Publish(election.Record{Draining: true})
 		c.pass(time.Second)
 		c.expect("after later packets of the agent that left", want)
 		c.powerOff(3)
@@ -79,9 +80,9 @@ func TestAnAgentThatWasAloneAcceptsMessagesAtOnce(t *testing.T) {
 
 func TestAPublishedRecordReachesAllMembers(t *testing.T) {
 	inCluster(t, 30, func(c *cluster) {
-		c.agents[4].Publish(Record{Subnets: prefixes("192.0.2.0/24")})
+		c.agents[4].Publish(election.Record{Subnets: prefixes("192.0.2.0/24")})
 		c.pass(20 * time.Second)
-		for _, r := range []Record{
+		for _, r := range []election.Record{
 			{Subnets: prefixes("192.0.2.0/24")},
 			{Subnets: prefixes("192.0.2.0/24", "2001:db8::/64"), Own: addrs("192.0.2.4"), Draining: true},
 			{},
@@ -100,16 +101,16 @@ func TestTwoAgentsOfOneNodeDoNotMakeItFlap(t *testing.T) {
 		c.pass(5 * time.Second)
 		since := c.agents[0].Members()[3].Since
 		newer := c.start("node-003", 9, nil)
-		newer.Publish(Record{Draining: true})
+		newer.Publish(election.Record{Draining: true})
 		c.pass(10 * time.Second)
 		for _, a := range c.agents {
-			if m := a.Members()[3]; m.Instance != newer.self.instance || m.Address != newer.port.addr || !m.Record.Draining {
+			if m := a.Members()[3]; m.Instance != newer.self.instance || m.Address != newer.port.addr || !m.Draining {
 				t.Errorf("%s does not know the newer agent: %+v", a.self.node, m)
 			}
 		}
 		c.powerOff(3)
 		c.pass(10 * time.Second)
-		if m := c.agents[0].Members()[3]; m.State != Alive || m.Since != since {
+		if m := c.agents[0].Members()[3]; m.State != election.Alive || m.Since != since {
 			t.Errorf("the end of the older agent changed the node: %+v", m)
 		}
 		expect.Equal(t, "nodes seen as dead", c.wronged(), 0)

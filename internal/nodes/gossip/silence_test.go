@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/nodes/detector"
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -24,7 +25,7 @@ func TestPacketLossKillsNoNode(t *testing.T) {
 		dead := c.powerOff(2)
 		c.pass(time.Second)
 		for _, a := range c.agents {
-			if seen, ok := a.saw(dead.self.node, Dead); !ok || seen.Sub(at) > mostDetect+100*time.Millisecond {
+			if seen, ok := a.saw(dead.self.node, election.Dead); !ok || seen.Sub(at) > mostDetect+100*time.Millisecond {
 				t.Errorf("%s detects the death after %v, %t", a.self.node, seen.Sub(at), ok)
 			}
 		}
@@ -67,7 +68,7 @@ func TestAnIsolatedNodeSendsFewPackets(t *testing.T) {
 		c.pass(15 * time.Second)
 		for _, a := range c.agents {
 			for _, m := range a.Members() {
-				expect.Equal(t, "the state of "+m.Node+" for "+a.self.node, m.State, Alive)
+				expect.Equal(t, "the state of "+m.Node+" for "+a.self.node, m.State, election.Alive)
 			}
 		}
 	})
@@ -89,7 +90,7 @@ func TestADeathWithAllWatchersIsDetected(t *testing.T) {
 		c.pass(10 * time.Second)
 		for _, a := range c.agents {
 			for node := range doomed {
-				if _, ok := a.saw(node, Dead); !ok {
+				if _, ok := a.saw(node, election.Dead); !ok {
 					t.Errorf("%s does not detect that %s is dead", a.self.node, node)
 				}
 			}

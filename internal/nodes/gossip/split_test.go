@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // heardOf returns the number of nodes that a hears, with itself, the number of dead nodes, and the
@@ -11,11 +13,11 @@ import (
 func heardOf(a *agent) (heard, dead, unknown int) {
 	for _, m := range a.Members() {
 		switch {
-		case m.State == Dead:
+		case m.State == election.Dead:
 			dead++
 		case !m.Unheard.IsZero():
 			unknown++
-		case m.State == Alive:
+		case m.State == election.Alive:
 			heard++
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/nodes/detector"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // suspicionTTL is how long the table treats a process as dead because of missed heartbeats alone,
@@ -17,7 +18,7 @@ const suspicionTTL = 5 * time.Second
 func (t *table) suspect(id identity, until, now time.Time) {
 	p := t.process(id)
 	switch {
-	case p == nil || p.state() != Alive && p.silentUntil.IsZero():
+	case p == nil || p.state() != election.Alive && p.silentUntil.IsZero():
 	case p.silentUntil.IsZero():
 		t.doubt(id, until, false)
 	default:

@@ -5,44 +5,23 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"purelb.io/purelb/internal/nodes/detector"
+	"purelb.io/purelb/internal/nodes/election"
 )
-
-// State is whether a node agent is alive.
-type State int
-
-// The states of a member.
-const (
-	Alive State = iota
-	Dead        // it became silent
-	Left        // it announced that it leaves
-)
-
-func (s State) String() string { return [...]string{"alive", "dead", "left"}[s] }
 
 // Member is the known state of the agent of a node.
 type Member struct {
-	Node string
+	election.Gossiped
 	// Instance is the process that represents the node: the newest living process, or the
 	// newest process if none is alive.
 	Instance uint64
 	// Address is the gossip address of the process.
 	Address netip.AddrPort
-	// Record is the last record that it announced.
-	Record Record
-	State  State
-	// Since is when this node saw State begin, by the clock of this node.
-	Since time.Time
-	// Lost is when the member was last Dead, if it is Alive again. Otherwise it is zero.
-	Lost time.Time
-	// Unheard is when this process stopped knowing whether any peer hears the member. It is
-	// zero unless the member is Alive. Other processes were lost at the same time, so the
-	// fault may be on this side.
-	Unheard time.Time
 }
 
 // process is the known state of one agent process.
@@ -50,7 +29,7 @@ type process struct {
 	id      identity
 	peerID  detector.PeerID
 	address netip.AddrPort
-	record  Record
+	record  election.Record
 	// version is the highest version that both it and this process understand; 0 means
 	// none.
 	version byte
@@ -64,14 +43,14 @@ type process struct {
 	unheard time.Time
 }
 
-func (p *process) state() State {
+func (p *process) state() election.State {
 	switch {
 	case p.leaving:
-		return Left
+		return election.Left
 	case p.gone || !p.silentUntil.IsZero():
-		return Dead
+		return election.Dead
 	}
-	return Alive
+	return election.Alive
 }
 
 // table is the known state of the processes, and the state of the nodes that follows from
@@ -133,7 +112,7 @@ func (t *table) some(n int, self identity) (chosen []process) {
 	seen := 0
 	for _, all := range t.processes {
 		for _, p := range all {
-			if p.id == self || p.state() != Alive {
+			if p.id == self || p.state() != election.Alive {
 				continue
 			}
 			seen++
@@ -160,25 +139,26 @@ func (t *table) process(id identity) *process {
 func (t *table) judge(node string, now time.Time) bool {
 	best := slices.MaxFunc(t.processes[node], preference)
 	m := Member{
-		Node: node, Instance: best.id.instance, Address: best.address,
-		Record: best.record, State: best.state(), Since: now,
+		Gossiped: election.Gossiped{Record: best.record, State: best.state(), Since: now},
+		Instance: best.id.instance, Address: best.address,
 	}
-	if m.State == Alive && t.doubted() {
+	m.Node = node
+	if m.State == election.Alive && t.doubted() {
 		m.Unheard = best.unheard
 	}
 	old, known := t.nodes[node]
 	switch {
 	case known && old.State == m.State:
 		m.Since, m.Lost = old.Since, old.Lost
-	case known && old.State == Dead && m.State == Alive:
+	case known && old.State == election.Dead && m.State == election.Alive:
 		m.Lost = old.Since
 	}
 	// One process that is gone is enough.
 	t.processes[node] = slices.DeleteFunc(t.processes[node], func(p *process) bool {
-		return p != best && p.state() != Alive && p.gone
+		return p != best && p.state() != election.Alive && p.gone
 	})
 	t.nodes[node] = m
-	if known && same(old, m) {
+	if known && reflect.DeepEqual(old, m) {
 		return false
 	}
 	t.shown = nil
@@ -187,18 +167,12 @@ func (t *table) judge(node string, now time.Time) bool {
 
 // preference orders the processes of a node. The greatest process represents the node.
 func preference(a, b *process) int {
-	if a.state() == Alive || b.state() == Alive {
+	if a.state() == election.Alive || b.state() == election.Alive {
 		if c := cmp.Compare(b.state(), a.state()); c != 0 {
 			return c
 		}
 	}
 	return cmp.Compare(a.id.instance, b.id.instance)
-}
-
-func same(a, b Member) bool {
-	return a.Instance == b.Instance && a.Address == b.Address && a.State == b.State && a.Unheard.Equal(b.Unheard) &&
-		a.Record.Draining == b.Record.Draining && a.Record.Truncated == b.Record.Truncated && a.Record.Digest == b.Record.Digest &&
-		slices.Equal(a.Record.Subnets, b.Record.Subnets) && slices.Equal(a.Record.Own, b.Record.Own)
 }
 
 // forget drops the nodes that became Dead or Left earlier than before, and reports whether
@@ -208,7 +182,7 @@ func (t *table) forget(before time.Time) bool {
 	n := len(t.nodes)
 	for node, m := range t.nodes {
 		held := slices.ContainsFunc(t.processes[node], func(p *process) bool { return !p.gone && !p.leaving })
-		if m.State != Alive && m.Since.Before(before) && !held {
+		if m.State != election.Alive && m.Since.Before(before) && !held {
 			delete(t.nodes, node)
 			delete(t.processes, node)
 			t.shown = nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/nodes/detector"
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -42,7 +43,7 @@ var (
 		"suspect":   {Suspect: true, From: nodeA.peerID(), About: nodeC.peerID(), Number: 8},
 		"vouch":     {From: nodeA.peerID(), About: nodeC.peerID(), Number: 9},
 	}
-	goldenRecords = map[string]Record{
+	goldenRecords = map[string]election.Record{
 		"record-empty": {},
 		"record-full": {
 			Subnets: prefixes("192.0.2.0/24", "2001:db8::/61"), Own: addrs("192.0.2.1", "2001:db8::1"), Draining: true, Truncated: true,
@@ -66,10 +67,10 @@ func TestEachVersionWritesItsGoldenBytes(t *testing.T) {
 			check(name, testKeys(t, testKey).sign(w, nodeB.peerID()))
 		}
 		for name, r := range goldenRecords {
-			check(name, r.encode(span, DefaultPatience))
+			check(name, encode(r, span, DefaultPatience))
 		}
-		check("record-patient", Record{}.encode(span, MaxPatience))
-		check("record-digest", Record{Truncated: true, Digest: goldenDigest}.encode(span, DefaultPatience))
+		check("record-patient", encode(election.Record{}, span, MaxPatience))
+		check("record-digest", encode(election.Record{Truncated: true, Digest: goldenDigest}, span, DefaultPatience))
 		a := lone(t, "node-a", nil)
 		a.self = nodeA
 		check("message", a.envelope(nodeB.instance, []byte("take")))
@@ -151,10 +152,10 @@ func TestTheGoldenBytesOfEachVersionAreRead(t *testing.T) {
 
 // A truncated record must not be read as a record with less content.
 func TestATruncatedRecordIsAnError(t *testing.T) {
-	for name, r := range map[string]Record{
+	for name, r := range map[string]election.Record{
 		"record-empty": {}, "record-full": goldenRecords["record-full"], "record-digest": {Truncated: true, Digest: goldenDigest},
 	} {
-		whole := r.encode(supported, MaxPatience)
+		whole := encode(r, supported, MaxPatience)
 		for n := range whole {
 			if got, err := decode(whole[:n]); err == nil {
 				t.Errorf("%d of %d bytes of %s read as %+v", n, len(whole), name, got)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,10 +121,7 @@ func digest(subnets, addresses, macs, unable, weights, agent string) uint64 {
 
 // Equal reports whether r and s have the same contents.
 func (r Record) Equal(s Record) bool {
-	return r.NodeUID == s.NodeUID && r.Agent == s.Agent && r.Problem == s.Problem && r.Draining == s.Draining && r.Gossip == s.Gossip &&
-		slices.Equal(r.Subnets, s.Subnets) && slices.Equal(r.Addresses, s.Addresses) &&
-		slices.Equal(r.Gateways, s.Gateways) && slices.Equal(r.MACs, s.MACs) && slices.Equal(r.Claims, s.Claims) &&
-		slices.Equal(r.Unable, s.Unable) && maps.Equal(r.Weights, s.Weights)
+	return reflect.DeepEqual(r, s)
 }
 
 // write writes r into o, with the renewal time now and this duration.

@@ -20,6 +20,11 @@ func written(r Record) *coordinationv1.Lease {
 	return o
 }
 
+// parsed returns what an agent reads of o.
+func parsed(o *coordinationv1.Lease) *seen {
+	return newTable(Options{Duration: time.Minute}).parse("node-a", o)
+}
+
 // many returns n addresses.
 func TestGatewaysAreReadAsWritten(t *testing.T) {
 	gateways := []netip.Addr{netip.MustParseAddr("192.0.2.254"), netip.MustParseAddr("2001:db8::fe")}
@@ -88,9 +93,9 @@ func TestLeasesStaySmall(t *testing.T) {
 
 func TestAddressesThatANodeCannotHaveAreReadAsWritten(t *testing.T) {
 	r := Record{Unable: []netip.Addr{netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("2001:db8::9")}}
-	got := read("node-a", written(r), time.Minute)
-	if !slices.Equal(got.unable, r.Unable) || got.digest != r.Digest() {
-		t.Errorf("they are read as %v, with the digest %x for %x", got.unable, got.digest, r.Digest())
+	got := parsed(written(r))
+	if !slices.Equal(got.Unable, r.Unable) || got.digest != r.Digest() {
+		t.Errorf("they are read as %v, with the digest %x for %x", got.Unable, got.digest, r.Digest())
 	}
 	if none := (Record{}); none.Digest() == r.Digest() {
 		t.Error("other agents do not read the addresses")
@@ -100,9 +105,9 @@ func TestAddressesThatANodeCannotHaveAreReadAsWritten(t *testing.T) {
 func TestWeightsAreReadAsWritten(t *testing.T) {
 	r := Record{Weights: map[string]int{"public": 10, "web/other": 1}}
 	o := written(r)
-	got := read("node-a", o, time.Minute)
-	if o.Annotations[AnnotationWeights] != "public=10,web/other=1" || !maps.Equal(got.weights, r.Weights) || got.digest != r.Digest() {
-		t.Errorf("%q is read as %v, with the digest %x for %x", o.Annotations[AnnotationWeights], got.weights, got.digest, r.Digest())
+	got := parsed(o)
+	if o.Annotations[AnnotationWeights] != "public=10,web/other=1" || !maps.Equal(got.Weights, r.Weights) || got.digest != r.Digest() {
+		t.Errorf("%q is read as %v, with the digest %x for %x", o.Annotations[AnnotationWeights], got.Weights, got.digest, r.Digest())
 	}
 	if none := (Record{}); none.Digest() == r.Digest() || none.Equal(r) {
 		t.Error("other agents do not read the weights")

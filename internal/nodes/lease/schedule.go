@@ -58,7 +58,7 @@ func (t *table) reason(node string) reason {
 	_, lost := t.mode.Lost[node]
 	switch digest, hears := t.mode.Digests[node]; {
 	case node == t.self:
-	case s != nil && !s.silent && (lost || t.mode.Unproven[node]):
+	case s != nil && s.Alive && (lost || t.mode.Unproven[node]):
 		return reason{doubtful: true}
 	case hears && (s == nil || digest != 0 && digest != s.digest):
 		return reason{changed: true, digest: digest}

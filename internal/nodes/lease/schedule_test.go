@@ -57,7 +57,7 @@ func TestDigestChangesWithWhatAgentsRead(t *testing.T) {
 			t.Errorf("records %d and %d have the same digest", before, i)
 		}
 		seen[r.Digest()] = i
-		expect.Equal(t, fmt.Sprintf("the digest of record %d in its Lease", i), read("node-a", written(r), time.Second).digest, r.Digest())
+		expect.Equal(t, fmt.Sprintf("the digest of record %d in its Lease", i), parsed(written(r)).digest, r.Digest())
 	}
 	drains := record("192.0.2.0/24")
 	drains.Draining, drains.Problem, drains.Claims = "cordoned", "none", []Claim{claim("192.0.2.9", 7)}

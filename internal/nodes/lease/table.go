@@ -2,11 +2,13 @@ package lease
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // table is what this node has seen of all Leases. It is not safe for concurrent use.
@@ -43,13 +45,14 @@ type table struct {
 
 // seen is what this node has seen of one Lease.
 type seen struct {
-	content
-	version string
-	// since is the start of the time without a renewal. read is when the Lease was last read. The
-	// Lease was renewed after the time renewed, which is zero if no renewal was seen. silent means
-	// that the Lease was not renewed for as long as it counts.
-	since, read, renewed time.Time
-	silent               bool
+	// A Lease is Alive unless it was not renewed for as long as it counts.
+	election.Leased
+	gossip   netip.AddrPort
+	duration time.Duration
+	digest   uint64
+	version  string
+	// since is the start of the time without a renewal. read is when the Lease was last read.
+	since, read time.Time
 }
 
 func newTable(opt Options) *table {
@@ -76,12 +79,13 @@ func (t *table) observe(o *coordinationv1.Lease, at time.Time) {
 	if !ok {
 		return
 	}
-	s := &seen{content: read(node, o, t.duration), version: versionOf(o), since: at, read: at}
+	s := t.parse(node, o)
+	s.since, s.read = at, at
 	if old := t.seen[node]; old != nil {
-		if s.renewed = old.read; s.version == old.version {
-			s.since, s.renewed, s.silent = old.since, old.renewed, old.silent
+		if s.Renewed = old.read; s.version == old.version {
+			s.since, s.Renewed, s.Alive = old.since, old.Renewed, old.Alive
 		}
-		if !s.silent && (t.failed.After(old.read) || t.mode.Poll && at.Sub(old.read) > t.silence) {
+		if s.Alive && (t.failed.After(old.read) || t.mode.Poll && at.Sub(old.read) > t.silence) {
 			s.since = at
 		}
 	}
@@ -89,7 +93,7 @@ func (t *table) observe(o *coordinationv1.Lease, at time.Time) {
 	t.judge(node, s)
 }
 
-// judge finds out whether the Lease of node is silent. Without polling it matters only for a lost
+// judge finds out whether the Lease of node still counts. Without polling it matters only for a lost
 // or an unproven node. The Lease of a lost node counts as long as a fast one.
 func (t *table) judge(node string, s *seen) {
 	from, counts := s.since, s.duration
@@ -98,7 +102,7 @@ func (t *table) judge(node string, s *seen) {
 	} else if !t.mode.Poll && !t.mode.Unproven[node] {
 		return
 	}
-	s.silent = s.silent || s.read.Sub(from) > counts
+	s.Alive = s.Alive && s.read.Sub(from) <= counts
 }
 
 // reply returns how long it may take until a lost node that is alive renews its Lease and this node
@@ -182,7 +186,7 @@ func (t *table) change(m Mode, now time.Time) {
 	}
 	for node := range m.Digests {
 		if _, before := t.mode.Digests[node]; !before && t.seen[node] != nil {
-			t.seen[node].silent = false
+			t.seen[node].Alive = true
 		}
 	}
 	t.mode = m

@@ -28,28 +28,21 @@ type View struct {
 	Listed bool
 }
 
-// content is what this node read of the Lease of a node.
-type content struct {
-	election.Record
-	gossip       netip.AddrPort
-	duration     time.Duration
-	unconfigured bool
-	unable       []netip.Addr
-	weights      map[string]int
-	digest       uint64
-}
-
-// read parses o. duration is the default if o has none.
-func read(node string, o *coordinationv1.Lease, duration time.Duration) content {
+// parse returns what o says, the Lease of node. A Lease is alive at first.
+func (t *table) parse(node string, o *coordinationv1.Lease) *seen {
 	r := election.Record{Node: node, Subnets: Subnets(o), Own: Addresses(o), Draining: Draining(o)}
 	macs, _ := MACs(o)
 	for _, m := range macs {
 		r.MACs = append(r.MACs, m)
 	}
 	agent, told := o.Annotations[AnnotationAgent]
-	return content{
-		Record: r, gossip: Gossip(o), duration: durationOf(o, duration), unconfigured: told && agent == "",
-		unable: parseAddresses(o.Annotations[AnnotationUnable], maxUnable), weights: Weights(o),
+	duration := durationOf(o, t.duration)
+	return &seen{
+		Leased: election.Leased{
+			Record: r, Alive: true, Slow: duration > t.duration, Unconfigured: told && agent == "",
+			Unable: parseAddresses(o.Annotations[AnnotationUnable], maxUnable), Weights: Weights(o),
+		},
+		gossip: Gossip(o), duration: duration, version: versionOf(o),
 		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses], o.Annotations[AnnotationMACs],
 			o.Annotations[AnnotationUnable], o.Annotations[AnnotationWeights], agent),
 	}
@@ -64,10 +57,7 @@ func (t *table) view(now time.Time) View {
 		Trusted: t.mode.Poll && t.listed.After(t.failed) && now.Sub(t.listed) <= t.silence && now.Sub(t.accepted) <= t.duration,
 	}
 	for _, s := range t.seen {
-		v.Leases = append(v.Leases, election.Leased{
-			Record: s.Record, Alive: !s.silent, Renewed: s.renewed, Slow: s.duration > t.duration,
-			Unconfigured: s.unconfigured, Unable: s.unable, Weights: s.weights,
-		})
+		v.Leases = append(v.Leases, s.Leased)
 	}
 	slices.SortFunc(v.Leases, func(a, b election.Leased) int { return cmp.Compare(a.Node, b.Node) })
 	return v
@@ -77,7 +67,7 @@ func (t *table) view(now time.Time) View {
 func (t *table) seeds() []netip.AddrPort {
 	var seeds []netip.AddrPort
 	for node, s := range t.seen {
-		if node != t.self && s.gossip.IsValid() && !s.silent {
+		if node != t.self && s.gossip.IsValid() && s.Alive {
 			seeds = append(seeds, s.gossip)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,7 +173,7 @@ func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (nex
 	mode := m.mode.decide(e, p, listed, now)
 	mode.Digests, mode.Left = digests(e), left(e)
 	m.leases.SetMode(mode)
-	if !samePeers(p, m.peers) {
+	if !reflect.DeepEqual(p, m.peers) {
 		m.peers = p
 		backoff.Poke(m.changed)
 	}
@@ -215,8 +216,8 @@ func (m *Membership) publish(r lease.Record) bool {
 }
 
 // gossiped returns the part of r that gossip carries.
-func gossiped(r lease.Record) gossip.Record {
-	return gossip.Record{Subnets: r.Subnets, Own: r.Addresses, Draining: r.Draining != "", Digest: r.Digest()}
+func gossiped(r lease.Record) election.Record {
+	return election.Record{Subnets: r.Subnets, Own: r.Addresses, Draining: r.Draining != "", Digest: r.Digest()}
 }
 
 // Peers returns the merged state of all nodes.

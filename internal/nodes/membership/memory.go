@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/nodes/gossip"
 )
 
@@ -95,7 +96,7 @@ func (m *Membership) keep(ctx context.Context, g *gossip.Gossip, ring *keyring) 
 	now := memory{memoryVersion, m.Lease.Node, ring.keys(), nil}
 	alive := map[netip.AddrPort]bool{}
 	for _, one := range g.Members() {
-		if one.Node != m.Lease.Node && one.State == gossip.Alive {
+		if one.Node != m.Lease.Node && one.State == election.Alive {
 			alive[one.Address] = true
 			now.Peers = append(now.Peers, one.Address)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/nodes/gossip"
 )
 
@@ -46,7 +47,7 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	gauge(describeView, oneIf(hears), "gossip")
 	gauge(describeView, oneIf(polls), "lease")
 	var h gossip.Health
-	members := map[gossip.State]int{}
+	members := map[election.State]int{}
 	var patience time.Duration
 	if g != nil {
 		h, patience = g.Health(), g.Patience()
@@ -54,7 +55,7 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 			members[one.State]++
 		}
 	}
-	for _, state := range []gossip.State{gossip.Alive, gossip.Dead, gossip.Left} {
+	for _, state := range []election.State{election.Alive, election.Dead, election.Left} {
 		gauge(describeMembers, float64(members[state]), state.String())
 	}
 	for reason, n := range map[string]uint64{
