@@ -86,7 +86,7 @@ var house = []room{
 	{decisions, "internal/explain/importer", "api/purelb/v2 api/bgp/v1 internal/addr internal/service", "types yaml"},
 
 	{programs, "cmd/allocator", "internal/allocate internal/bgp/configstatus internal/config internal/kube internal/process internal/service", "process manager klog"},
-	{programs, "cmd/lbnodeagent", "internal/announce/agent internal/announce/linux internal/nodes/lease internal/nodes/membership internal/config internal/kube internal/process internal/nodes/shutdown", "process klog"},
+	{programs, "cmd/lbnodeagent", "internal/announce/agent internal/announce/linux internal/config internal/kube internal/process internal/nodes/shutdown", "process klog"},
 	{programs, "cmd/k8gobgp", "internal/bgp/speaker internal/bgp/gobgp internal/bgp/bfd internal/bgp/routing internal/config internal/kube internal/process internal/nodes/shutdown", "process klog"},
 
 	{programs, "cmd/kubectl-purelb", "charts/purelb internal/announce/agentstate internal/allocate/allocstate api/purelb/v1 api/purelb/v2 api/bgp/v1 internal/allocate/census internal/config internal/explain internal/explain/importer internal/nodes/lease internal/buildinfo internal/announce/probe internal/backoff internal/service", "process types apiserver manager klog http yaml cli kernel schemas"}, // of the kernel only its neighbors, for watch,

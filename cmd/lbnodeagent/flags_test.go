@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/announce/agent"
+	"purelb.io/purelb/internal/nodes/lease"
+	"purelb.io/purelb/internal/nodes/membership"
 )
 
 // environment is variables as os.Getenv has them.
@@ -32,18 +34,16 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := flags{
-		namespace: "purelb-system", node: "node-1", pod: "uid-1", port: 7472, maxAddresses: 1000, kubelet: "127.0.0.1:10248",
-		proxy:  agent.ProxyHealth{URL: "http://127.0.0.1:10256/livez"},
-		gossip: netip.MustParseAddrPort("192.0.2.1:7934"), gossipSecret: "purelb-gossip",
-		leaseDuration: 10 * time.Second, renewDeadline: 7 * time.Second, retryEach: 2 * time.Second,
-		patience: 400 * time.Millisecond,
-		level:    slog.LevelInfo,
+		Setup: agent.Setup{
+			Namespace: "purelb-system", Node: "node-1", Address: ":7472", MaxAddressMetrics: 1000,
+			KubeProxy: agent.ProxyHealth{URL: "http://127.0.0.1:10256/livez"},
+			Lease:     lease.Options{Node: "node-1", Instance: "uid-1", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second},
+			Gossip:    membership.Gossiping{Bind: netip.MustParseAddrPort("192.0.2.1:7934"), Secret: "purelb-gossip", Patience: 400 * time.Millisecond},
+		},
+		kubelet: "127.0.0.1:10248", level: slog.LevelInfo,
 	}
 	if !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, want %+v", f, want)
-	}
-	if got := f.address(); got != ":7472" {
-		t.Errorf("serves at %s, want :7472", got)
 	}
 }
 
@@ -56,30 +56,24 @@ func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := flags{
-		namespace: "purelb-system", node: "node-2", pod: "uid-1", host: "2001:db8::1", port: 7000, maxAddresses: 0, kubeconfig: "/flag", kubelet: "[::1]:10248",
-		proxy:            agent.ProxyHealth{URL: "http://127.0.0.1:9879/healthz", Service: "10.96.0.1:443"},
-		configNamespaces: []string{"*"},
-		gossip:           netip.MustParseAddrPort("[2001:db8::1]:7000"), gossipSecret: "flag", stateDir: "/flag",
-		leaseDuration: 30 * time.Second, renewDeadline: 9 * time.Second, retryEach: time.Second,
-		patience: 2 * time.Second,
-		level:    slog.LevelDebug,
+		Setup: agent.Setup{
+			Namespace: "purelb-system", Node: "node-2", Address: "[2001:db8::1]:7000", ConfigNamespaces: []string{"*"},
+			KubeProxy: agent.ProxyHealth{URL: "http://127.0.0.1:9879/healthz", Service: "10.96.0.1:443"},
+			Lease:     lease.Options{Node: "node-2", Instance: "uid-1", Duration: 30 * time.Second, RenewDeadline: 9 * time.Second, RetryPeriod: time.Second},
+			Gossip:    membership.Gossiping{Bind: netip.MustParseAddrPort("[2001:db8::1]:7000"), Secret: "flag", Patience: 2 * time.Second, Memory: "/flag/gossip.json"},
+		},
+		kubeconfig: "/flag", kubelet: "[::1]:10248", level: slog.LevelDebug,
 	}
 	if !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, want %+v", f, want)
-	}
-	if got := f.memory(); got != "/flag/gossip.json" {
-		t.Errorf("keeps how to gossip in %s", got)
-	}
-	if got := f.address(); got != "[2001:db8::1]:7000" {
-		t.Errorf("serves at %s, want [2001:db8::1]:7000", got)
 	}
 }
 
 func TestWithoutAnAddressOrAPortThereIsNoGossip(t *testing.T) {
 	for _, args := range [][]string{{"--gossip-port=0"}, {"--gossip-address="}} {
 		f, err := parse(args, environment(pod...), io.Discard)
-		if err != nil || f.gossip.IsValid() {
-			t.Errorf("%v: gossips at %s, %v", args, f.gossip, err)
+		if err != nil || f.Gossip.Bind.IsValid() {
+			t.Errorf("%v: gossips at %s, %v", args, f.Gossip.Bind, err)
 		}
 	}
 }

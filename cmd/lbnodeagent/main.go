@@ -17,8 +17,6 @@ import (
 	"purelb.io/purelb/internal/announce/agent"
 	"purelb.io/purelb/internal/announce/linux"
 	"purelb.io/purelb/internal/kube"
-	"purelb.io/purelb/internal/nodes/lease"
-	"purelb.io/purelb/internal/nodes/membership"
 	"purelb.io/purelb/internal/nodes/shutdown"
 	"purelb.io/purelb/internal/process"
 )
@@ -53,21 +51,6 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 	defer kernel.Close()
 
-	return agent.Run(ctx, cfg, kernel, agent.Setup{
-		Node:              f.node,
-		Namespace:         f.namespace,
-		ConfigNamespaces:  f.configNamespaces,
-		Pod:               f.podName,
-		KubeProxy:         f.proxy,
-		Machine:           shutdown.WatchMachine(ctx, f.kubelet),
-		Address:           f.address(),
-		MaxAddressMetrics: f.maxAddresses,
-		Lease: lease.Options{
-			Node: f.node, Instance: f.pod,
-			Duration: f.leaseDuration, RenewDeadline: f.renewDeadline, RetryPeriod: f.retryEach,
-		},
-		Gossip: membership.Gossiping{Bind: f.gossip, Secret: f.gossipSecret, Patience: f.patience, Memory: f.memory()},
-		Probes: f.probes,
-		Log:    log,
-	})
+	f.Log, f.Machine = log, shutdown.WatchMachine(ctx, f.kubelet)
+	return agent.Run(ctx, cfg, kernel, f.Setup)
 }
