@@ -106,17 +106,15 @@ func (s *Speaker) takeFacts(ctx context.Context, now time.Time, found found, err
 		return
 	}
 	f.failure = ""
+	lacked := s.lacksSession()
 	f.found = found
 	s.reporter.neighbors(ctx, s.input.Config, found.neighbors)
 	s.limit(s.life, now)
 	s.governing.learn(now, found.neighbors)
 	s.exportWhenHeard(now)
-	if s.lacksSession() {
-		s.taken.Ask(now)
-	}
 	s.setSessions(ctx, now) // for those that came by themselves
-	if !s.governing.staggered.IsZero() {
-		s.governing.Ask(now) // the sessions in question may have ended
+	if s.lacksSession() && !lacked || !s.governing.staggered.IsZero() {
+		s.governing.Ask(now) // another program may have the session, or those that a change ends have ended
 	}
 	s.publishSoon(now)
 }

@@ -409,6 +409,7 @@ func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 	} else {
 		g.End(now, err)
 	}
+	s.lookForOthers(now)
 	s.Metrics.governed(s.input.Config, err)
 	if g.news {
 		g.news = false

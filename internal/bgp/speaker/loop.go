@@ -60,7 +60,6 @@ func (s *Speaker) works() []work {
 		{s.looking.Next, s.lookForNodes},
 		{func() time.Time { return s.weighing.due }, func(ctx context.Context, now time.Time) { s.weigh(ctx, now, s.weighing.endpoints) }},
 		{s.governs, s.govern},
-		{s.taken.Next, s.lookForOthers},
 		{s.exports.Next, s.export},
 		{s.facts.Next, s.read},
 		{s.publishes, s.publish},

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
 
-	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
@@ -21,14 +19,14 @@ import (
 // section 4.2). Then both programs would take the session from each other for ever, and the routes of the
 // other one would go each time. So the speaker leaves the neighbor alone until that session ends.
 type taken struct {
-	backoff.Schedule
 	// by has the local end of the other session, by the name of the neighbor. It is replaced, and never
 	// changed.
 	by map[string]netip.AddrPort
 }
 
-// takenEvery is how often the speaker looks whether the other session has ended. lookEvery is how often it
-// looks for one while it has no session with a neighbor. It also looks when a session ends.
+// takenEvery is how often the speaker looks whether the other session has ended, by a task of governing.
+// lookEvery is how often it looks for one while it has no session with a neighbor. It also looks when a session
+// ends.
 const (
 	takenEvery = 500 * time.Millisecond
 	lookEvery  = 5 * time.Second
@@ -89,32 +87,12 @@ func (s *Speaker) lacksSession() bool {
 	})
 }
 
-// lookForOthers starts to look for sessions of other programs.
-func (s *Speaker) lookForOthers(_ context.Context, now time.Time) {
-	s.taken.Begin(now)
-	peers, found := s.governing.peers(), s.governing.linkLocal
-	s.background.start(s.life, func(ctx context.Context) completion {
-		by, err := findTaken(ctx, s.Kernel, peers, found)
-		return func(ctx context.Context, now time.Time) {
-			if err != nil {
-				s.Log.DebugContext(ctx, "otherSessionsUnknown", "node", s.Node, "error", err)
-			}
-			if !sameNeighbors(by, s.taken.by) {
-				s.governing.Ask(now)
-			}
-			s.taken.by = by
-			s.taken.End(now, nil)
-			switch {
-			case len(by) > 0:
-				s.taken.Ask(now.Add(takenEvery))
-			case s.lacksSession():
-				s.taken.Ask(now.Add(lookEvery))
-			}
-		}
-	})
-}
-
-// sameNeighbors reports whether the same neighbors are taken.
-func sameNeighbors(a, b map[string]netip.AddrPort) bool {
-	return maps.EqualFunc(a, b, func(netip.AddrPort, netip.AddrPort) bool { return true })
+// lookForOthers makes the speaker look for sessions of other programs again, if there are some or may be some.
+func (s *Speaker) lookForOthers(now time.Time) {
+	switch {
+	case len(s.taken.by) > 0:
+		s.governing.Ask(now.Add(takenEvery))
+	case s.lacksSession():
+		s.governing.Ask(now.Add(lookEvery))
+	}
 }
