@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"purelb.io/purelb/internal/bgp/intent"
+	"purelb.io/purelb/internal/process"
 )
 
 // memoryVersion is the version of the file format. The speaker does not read other versions.
@@ -49,26 +49,13 @@ func recall(path, node string) (in intent.Input, ok bool, err error) {
 	return m.Input, true, nil
 }
 
-// remember writes the last good input to a file that only the user of this process can read.
-// Afterwards the file is complete, or unchanged.
+// remember writes the last good input to a file.
 func remember(path string, in intent.Input) error {
-	if path == "" {
-		return nil
-	}
 	text, err := json.Marshal(memory{memoryVersion, in})
+	if err == nil {
+		err = process.WriteFile(path, text)
+	}
 	if err != nil {
-		return fmt.Errorf("write the last input: %w", err)
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".input-*") // with mode 0600
-	if err != nil {
-		return fmt.Errorf("write the last input: %w", err)
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // if it was not renamed
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return fmt.Errorf("write the last input: %w", err)
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
 		return fmt.Errorf("write the last input: %w", err)
 	}
 	return nil

@@ -20,32 +20,12 @@ const (
 	lastWriteLimit = time.Second
 )
 
-const (
-	// firstGap and lastGap are the first and the longest time between two writes of the
-	// BGPNodeStatus. It doubles with each write. This protects the API server when addresses are
-	// added one after the other, or when a session flaps.
-	firstGap, lastGap = 2 * time.Second, 16 * time.Second
-	// gapReset is the time without a write after which the next gap is firstGap again.
-	gapReset = 30 * time.Second
-)
+// gaps are the times between two writes of the BGPNodeStatus. They protect the API server when addresses are
+// added one after the other, or when a session flaps.
+var gaps = backoff.Pauses{Min: 2 * time.Second, Max: 16 * time.Second}
 
-// pace spaces writes. The zero value allows a write at once.
-type pace struct {
-	last time.Time
-	gap  time.Duration
-}
-
-// write records a write at now.
-func (p *pace) write(now time.Time) {
-	gap := min(max(2*p.gap, firstGap), lastGap)
-	if now.Sub(p.last) >= gapReset {
-		gap = firstGap
-	}
-	p.last, p.gap = now, gap
-}
-
-// next is the earliest time of the next write.
-func (p *pace) next() time.Time { return p.last.Add(p.gap) }
+// gapReset is the time without a write after which the next gap is the shortest one again.
+const gapReset = 30 * time.Second
 
 // errSkipped says that a write is not necessary.
 var errSkipped = errors.New("there is nothing new")

@@ -21,11 +21,11 @@ import (
 // Run keeps the BGPNodeStatus up to date until ctx is done. Then it writes the last report, if it is
 // not written yet.
 func (w *Writer) Run(ctx context.Context) error {
-	var n nodeWriter
+	n := nodeWriter{gaps: gaps}
 	loop := backoff.Loop{
 		Schedule: backoff.Schedule{Retry: failures}, Asked: w.nodeNews,
 		Do: func(ctx context.Context) (time.Time, error) {
-			if !backoff.Sleep(ctx, max(gather, time.Until(n.pace.next()))) {
+			if !backoff.Sleep(ctx, max(gather, time.Until(n.earliest))) {
 				return time.Time{}, nil
 			}
 			return w.writeNodeOnce(ctx, &n, writeLimit)
@@ -75,8 +75,10 @@ type nodeWriter struct {
 	made  bool
 	// conditions are those of the last answer.
 	conditions []metav1.Condition
-	pace       pace
 	gone       bool
+	// tried is when news was last written, or failed to be. gaps are the pauses until earliest, the next write.
+	tried, earliest time.Time
+	gaps            backoff.Pauses
 }
 
 // write writes r, unless it wrote the same a short time ago, and returns the size of the
@@ -91,7 +93,10 @@ func (n *nodeWriter) write(ctx context.Context, clients cluster.Clients, r NodeR
 		return 0, errSkipped
 	}
 	if news { // heartbeats are no changes; a write that fails needs a pause, too
-		n.pace.write(now)
+		if now.Sub(n.tried) >= gapReset {
+			n.gaps.Reset()
+		}
+		n.tried, n.earliest = now, now.Add(n.gaps.Next())
 	}
 	size, err = n.apply(ctx, clients, r, now)
 	if apierrors.IsNotFound(err) {

@@ -48,7 +48,7 @@ func TestTheNodeStatusIsOneRequestAndKeepsForeignFields(t *testing.T) {
 	clients := recorded(t, &list)
 	node := "writer-of-" + c.namespace
 	now := time.Now()
-	var n nodeWriter
+	n := nodeWriter{gaps: gaps}
 	write := func(what, want string) {
 		t.Helper()
 		list = nil
@@ -104,7 +104,7 @@ func TestFieldsOfAnEarlierVersionAreRemoved(t *testing.T) {
 	}
 	ready.LastTransitionTime = metav1.Now()
 	status := bgpv1.BGPNodeStatusStatus{NodeName: node, Healthy: true, Conditions: []metav1.Condition{ready}, RIB: &bgpv1.NodeRIB{}}
-	var n nodeWriter
+	n := nodeWriter{gaps: gaps}
 	if _, err := n.write(t.Context(), c.clients, NodeReport{Enabled: true, Heartbeat: time.Minute, Status: status}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -154,14 +154,14 @@ func stored(t testing.TB, node string, up func(second int) bool) (perMinute floa
 	t.Helper()
 	clients := recorded(t, new([]string))
 	const minutes = 10
-	var n nodeWriter
+	n := nodeWriter{gaps: gaps}
 	var last bgpv1.BGPNodeStatusStatus
 	bytes, began := 0, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for second := range minutes * 60 {
 		now := began.Add(time.Duration(second) * time.Second)
 		last = peering.NodeStatus(busyReport(node, now, up(second)), last)
 		last.HeartbeatSeconds = 60
-		if now.Before(n.pace.next()) {
+		if now.Before(n.earliest) {
 			continue // as Writer.Run does
 		}
 		size, err := n.write(t.Context(), clients, NodeReport{Enabled: true, NodeUID: "77a8", Heartbeat: time.Minute, Status: last}, now)

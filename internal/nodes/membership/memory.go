@@ -9,12 +9,12 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/nodes/gossip"
+	"purelb.io/purelb/internal/process"
 )
 
 const (
@@ -65,21 +65,11 @@ func recall(path, node string) (memory, error) {
 	return m, nil
 }
 
-// remember writes m to a file that only the user of this process can read. It writes the
-// whole file or nothing.
+// remember writes m to a file.
 func (m memory) remember(path string) error {
 	text, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("write the memory of gossip: %w", err)
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".gossip-*") // with mode 0600
-	if err != nil {
-		return fmt.Errorf("write the memory of gossip: %w", err)
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // if the rename did not happen
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
+	if err == nil {
+		err = process.WriteFile(path, text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the memory of gossip: %w", err)
