@@ -32,9 +32,6 @@ type Health struct {
 	Missed, Accused uint64
 	// The traffic on the network, without the headers of UDP, TCP and IP.
 	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
-	// Score is the health score of the library. 0 is healthy, and a higher score means that
-	// this process keeps up worse.
-	Score int
 }
 
 type counters struct {
@@ -48,7 +45,7 @@ type counters struct {
 // Health returns the current counts.
 func (g *Gossip) Health() Health {
 	c := &g.counts
-	h := Health{
+	return Health{
 		BadKey: c.badKey.Load(), BadFormat: c.badFormat.Load(), Replayed: c.replayed.Load(),
 		BadVersion: g.strangers.count.Load(), OtherProcess: c.otherProcess.Load(),
 		BadRecord: c.badRecord.Load(), StaleMessages: c.staleMessages.Load(), RefusedStreams: c.refusedStreams.Load(),
@@ -58,10 +55,4 @@ func (g *Gossip) Health() Health {
 		PacketsIn: c.packetsIn.Load(), PacketsOut: c.packetsOut.Load(),
 		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
 	}
-	g.talk.RLock()
-	defer g.talk.RUnlock()
-	if g.list != nil {
-		h.Score = g.list.GetHealthScore()
-	}
-	return h
 }

@@ -24,7 +24,6 @@ import (
 	"net/netip"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -83,12 +82,11 @@ type Membership struct {
 
 	// changed tells the reader of Peers that Peers changed. wake tells follow to merge the
 	// sources again.
-	changed, wake           chan struct{}
-	inbox                   chan Message
-	published               chan struct{} // closed when there is a record
-	recollect               chan struct{} // closed when gossip has to start from the remembered keys
-	moved                   chan struct{} // signals that gossip has to move to another address
-	sent, received, dropped atomic.Uint64
+	changed, wake chan struct{}
+	inbox         chan Message
+	published     chan struct{} // closed when there is a record
+	recollect     chan struct{} // closed when gossip has to start from the remembered keys
+	moved         chan struct{} // signals that gossip has to move to another address
 
 	mu     sync.Mutex
 	gossip *gossip.Gossip // nil while gossip does not run

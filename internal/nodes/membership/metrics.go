@@ -10,24 +10,21 @@ import (
 )
 
 var (
-	describeView      = prometheus.NewDesc("purelb_election_view", "1 if this source, gossip or lease, now tells which nodes are alive.", []string{"source"}, nil)
-	describeMembers   = prometheus.NewDesc("purelb_gossip_members", "Nodes that gossip knows of, this one included: alive, dead, left.", []string{"state"}, nil)
-	describeDropped   = prometheus.NewDesc("purelb_gossip_packets_dropped_total", "Packets and streams that were not accepted: bad_key, bad_format, replayed, bad_record, refused. bad_version: releases too far apart. other_process: for the previous agent of this node, normal after a restart.", []string{"reason"}, nil)
-	describeJoins     = prometheus.NewDesc("purelb_gossip_joins_total", "Attempts to join other members.", []string{"outcome"}, nil)
-	describeMessages  = prometheus.NewDesc("purelb_gossip_messages_total", "Messages from this agent to another, or from another to this one.", []string{"outcome"}, nil)
-	describeLosses    = prometheus.NewDesc("purelb_gossip_losses_total", "Agents that fell silent.", nil, nil)
-	describeStalls    = prometheus.NewDesc("purelb_gossip_stalls_total", "Times when this agent did not run when it should have.", nil, nil)
-	describeDoubts    = prometheus.NewDesc("purelb_gossip_doubts_total", "Suspicions: raised by this agent, which missed heartbeats of another, or contradicted by this agent, which others suspected. A few per day come from lost packets.", []string{"outcome"}, nil)
-	describeBytes     = prometheus.NewDesc("purelb_gossip_bytes_total", "Bytes without the headers of UDP, TCP and IP.", []string{"direction"}, nil)
-	describePatience  = prometheus.NewDesc("purelb_gossip_patience_seconds", "How long another agent is silent before it counts as dead. 0 without gossip.", nil, nil)
-	describeUnhealthy = prometheus.NewDesc("purelb_gossip_health_score", "Health score of this agent in gossip. 0 is healthy, and it grows while the agent is too slow.", nil, nil)
+	describeView     = prometheus.NewDesc("purelb_election_view", "1 if this source, gossip or lease, now tells which nodes are alive.", []string{"source"}, nil)
+	describeMembers  = prometheus.NewDesc("purelb_gossip_members", "Nodes that gossip knows of, this one included: alive, dead, left.", []string{"state"}, nil)
+	describeDropped  = prometheus.NewDesc("purelb_gossip_packets_dropped_total", "Packets and streams that were not accepted: bad_key, bad_format, replayed, bad_record, refused. bad_version: releases too far apart. other_process: for the previous agent of this node, normal after a restart.", []string{"reason"}, nil)
+	describeLosses   = prometheus.NewDesc("purelb_gossip_losses_total", "Agents that fell silent.", nil, nil)
+	describeStalls   = prometheus.NewDesc("purelb_gossip_stalls_total", "Times when this agent did not run when it should have.", nil, nil)
+	describeDoubts   = prometheus.NewDesc("purelb_gossip_doubts_total", "Suspicions: raised by this agent, which missed heartbeats of another, or contradicted by this agent, which others suspected. A few per day come from lost packets.", []string{"outcome"}, nil)
+	describeBytes    = prometheus.NewDesc("purelb_gossip_bytes_total", "Bytes without the headers of UDP, TCP and IP.", []string{"direction"}, nil)
+	describePatience = prometheus.NewDesc("purelb_gossip_patience_seconds", "How long another agent is silent before it counts as dead. 0 without gossip.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (m *Membership) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		describeView, describeMembers, describeDropped, describeJoins, describeMessages, describeLosses, describeStalls, describeDoubts,
-		describeBytes, describePatience, describeUnhealthy,
+		describeView, describeMembers, describeDropped, describeLosses, describeStalls, describeDoubts,
+		describeBytes, describePatience,
 	} {
 		to <- d
 	}
@@ -64,12 +61,6 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	} {
 		count(describeDropped, n, reason)
 	}
-	count(describeJoins, h.Joins, "success")
-	count(describeJoins, h.JoinFailures, "failure")
-	count(describeMessages, m.sent.Load(), "sent")
-	count(describeMessages, h.SendFailures, "send_failed")
-	count(describeMessages, m.received.Load(), "received")
-	count(describeMessages, m.dropped.Load()+h.StaleMessages, "dropped")
 	count(describeLosses, h.Losses)
 	count(describeStalls, h.Stalls)
 	count(describeDoubts, h.Missed, "raised")
@@ -77,7 +68,6 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	count(describeBytes, h.BytesIn, "in")
 	count(describeBytes, h.BytesOut, "out")
 	gauge(describePatience, patience.Seconds())
-	gauge(describeUnhealthy, float64(h.Score))
 }
 
 // oneIf returns the value of a boolean gauge.
