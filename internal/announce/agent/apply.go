@@ -99,6 +99,19 @@ func (a *Agent) dropFailed(ctx context.Context, seen *observation) error {
 	return err
 }
 
+// closePorts closes the node behind the addresses of Services. It comes before the pass adds addresses. A
+// node that cannot close its ports says so, and announces nevertheless.
+func (a *Agent) closePorts(ctx context.Context, seen *observation) {
+	closed, known := announce.Closed(seen.Situation, seen.adopt)
+	if !known {
+		return
+	}
+	a.open = ""
+	if err := a.Kernel.Guard(ctx, closed); err != nil {
+		a.open = err.Error()
+	}
+}
+
 // ensureDummy creates the link for remote addresses once its name is certain. Without it the node still
 // announces local addresses.
 func (a *Agent) ensureDummy(ctx context.Context, seen *observation) error {

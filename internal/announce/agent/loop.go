@@ -3,15 +3,12 @@ package agent
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/backoff"
-	"purelb.io/purelb/internal/nodes/ending"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -70,24 +67,6 @@ func (a *Agent) followUp(now time.Time, plan announce.Plan, done *announce.Outco
 		next.next = now.Add(afterwards)
 	}
 	return together(next, a.freeMemory(len(plan.Decisions), done))
-}
-
-// todo is the work that a step leaves.
-type todo struct {
-	// tasks run in the background.
-	tasks []task
-	// next is when another pass is needed without an event. Zero means: never.
-	next time.Time
-}
-
-// together joins the tasks of several steps, and returns the earliest of their times.
-func together(steps ...todo) todo {
-	var all todo
-	for _, t := range steps {
-		all.tasks = append(all.tasks, t.tasks...)
-		all.next = announce.Sooner(all.next, t.next)
-	}
-	return all
 }
 
 // freeMemory returns memory to the kernel after many addresses have come or gone. While a node has
@@ -216,185 +195,4 @@ func (a *Agent) logFailure(ctx context.Context, err error, last string) string {
 		return ""
 	}
 	return err.Error()
-}
-
-// A task is slow, so it runs in the background. It returns its completion, or nil if the loop
-// has nothing to do afterwards.
-type task func(ctx context.Context) completion
-
-// The loop runs a completion, because a completion changes the state of the loop.
-type completion func()
-
-// background holds the running tasks.
-type background struct {
-	wait        sync.WaitGroup
-	completions chan completion
-}
-
-// start starts tasks. They end early when ctx is done.
-func (b *background) start(ctx context.Context, tasks []task) {
-	for _, run := range tasks {
-		b.wait.Go(func() {
-			if done := run(ctx); done != nil {
-				b.complete(ctx, done)
-			}
-		})
-	}
-}
-
-// complete gives done to the loop.
-func (b *background) complete(ctx context.Context, done completion) {
-	select {
-	case b.completions <- done:
-	case <-ctx.Done():
-	}
-}
-
-// Departures tells why this process ends.
-type Departures interface {
-	Ending(ctx context.Context) ending.Ending
-}
-
-// leaveText is the reason that other nodes see while the agent leaves.
-const leaveText = "the agent is leaving"
-
-// partLimit is the longest that the agent waits for other nodes to take its addresses, 1.2 s
-// as a rule. It is longer than the wait for one node.
-func (a *Agent) partLimit() time.Duration { return a.Handover * 6 / 5 }
-
-// leaveLimit is how long the agent may take to say goodbye afterwards, and then to delete the links
-// that it created: 0.5 s each as a rule.
-func (a *Agent) leaveLimit() time.Duration { return a.Handover / 2 }
-
-// depart keeps the addresses, hands them over or withdraws them, as the cause of the end demands.
-func (a *Agent) depart(ctx context.Context) {
-	if a.Departures == nil {
-		return
-	}
-	why := a.Departures.Ending(ctx)
-	addresses := why.Cause.Addresses()
-	a.Log.InfoContext(ctx, "departing", "node", a.Node, "cause", why.Cause.String(), "reason", why.Reason, "addressesStay", addresses == ending.Stay)
-	if addresses == ending.Stay {
-		a.completeHandovers(ctx)
-		return
-	}
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, a.partLimit())
-	defer cancel()
-	a.leaving = leaveText
-	// Handovers start with a fresh limit. If the next pod is about to come, an address that no
-	// node takes stays: the other agents may be ending too.
-	a.addresses.Depart(addresses == ending.Offer)
-	err := a.handOver(ctx)
-
-	// Each step has its own limit: if one takes too long, the next ones still succeed.
-	ctx = context.WithoutCancel(ctx)
-	// Withdraw the addresses that no node was asked to take last: the other nodes replace them
-	// only after the goodbye. The goodbye does not wait for the deletion of the links.
-	err = errors.Join(err, a.sayGoodbye(ctx, addresses))
-	if addresses == ending.Withdraw {
-		err = errors.Join(err, a.removeTraces(ctx))
-	}
-	a.logDeparted(ctx, began, err)
-}
-
-func (a *Agent) logDeparted(ctx context.Context, began time.Time, err error) {
-	if err != nil {
-		a.Log.WarnContext(ctx, "departed", "node", a.Node, "duration", time.Since(began), "error", err)
-		return
-	}
-	a.Log.InfoContext(ctx, "departed", "node", a.Node, "duration", time.Since(began))
-}
-
-// completeHandovers waits for the nodes that were asked to take addresses, and removes what they have
-// taken. Otherwise both nodes would have these addresses until the next agent starts here.
-func (a *Agent) completeHandovers(ctx context.Context) {
-	if !a.addresses.HandingOver() {
-		return
-	}
-	began := time.Now()
-	waiting, cancel := context.WithTimeout(ctx, a.partLimit())
-	defer cancel()
-	a.addresses.OnlyTaken = true
-	a.logDeparted(ctx, began, a.handOver(waiting))
-}
-
-// sayGoodbye removes the addresses that must not stay, and leaves the other agents.
-func (a *Agent) sayGoodbye(ctx context.Context, addresses ending.Addresses) error {
-	ctx, end := context.WithTimeout(ctx, a.leaveLimit())
-	defer end()
-	return errors.Join(a.withdraw(ctx, addresses), a.Peers.Leave(ctx))
-}
-
-// removeTraces removes what is left after the last address.
-func (a *Agent) removeTraces(ctx context.Context) error {
-	ctx, end := context.WithTimeout(ctx, a.leaveLimit())
-	defer end()
-	return errors.Join(a.Kernel.Guard(ctx, nil), a.Kernel.RemoveDummies(ctx))
-}
-
-// handoverRetry is the pause after a handoverPass that failed, as an interrupted dump does.
-const handoverRetry = 50 * time.Millisecond
-
-// handOver asks other nodes to take the addresses that they can have, and removes what they have taken.
-// An address whose handover fails does not delay the others.
-func (a *Agent) handOver(ctx context.Context) error {
-	tasks, stop := context.WithCancel(ctx)
-	defer a.background.wait.Wait()
-	defer stop()
-	var err error
-	for ctx.Err() == nil {
-		now := time.Now()
-		a.drain(ctx)
-		var done *announce.Outcome
-		done, err = a.handoverPass(ctx, now)
-		a.background.start(tasks, a.offers(done))
-		switch {
-		case len(done.Parting) > 0:
-		case err == nil:
-			return nil
-		default:
-			done.Next = time.Now().Add(handoverRetry)
-		}
-		a.wait(tasks, nil, nil, time.Until(done.Next))
-	}
-	return errors.Join(err, ctx.Err())
-}
-
-// handoverPass is a pass that only hands over.
-func (a *Agent) handoverPass(ctx context.Context, now time.Time) (*announce.Outcome, error) {
-	done := announce.NewOutcome()
-	seen, err := a.observe(ctx, now)
-	if err != nil {
-		return done, err
-	}
-	a.publish(seen)
-	plan := announce.Decide(seen.Situation)
-	successors := map[netip.Addr]bool{}
-	for _, d := range plan.Decisions {
-		successors[d.IP] = d.HandTo != ""
-	}
-	leaving := slices.DeleteFunc(announce.Diff(plan.Wanted, seen.Node, seen.adopt).Remove, func(w announce.Address) bool {
-		return !successors[w.Prefix.Addr()]
-	})
-	a.addresses.Leave(time.Now(), plan, leaving, done)
-	return done, a.remove(ctx, done, nil)
-}
-
-// withdraw removes the addresses that must not stay.
-func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses) error {
-	if addresses == ending.Offer {
-		return nil
-	}
-	seen, err := a.observe(ctx, time.Now())
-	if err != nil {
-		return err
-	}
-	a.publish(seen)
-	var wanted []announce.Address
-	if addresses != ending.Withdraw || !seen.Complete && !seen.Node.MarksSupported {
-		// Without marks, an address that looks like ours may belong to the node.
-		wanted = announce.Decide(seen.Situation).Wanted
-	}
-	return a.remove(ctx, &announce.Outcome{Remove: announce.Diff(wanted, seen.Node, seen.adopt).Remove}, wanted)
 }

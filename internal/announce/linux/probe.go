@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/backoff"
 )
 
 // probeBurst is how many questions a probe sends in a millisecond. The number is small
@@ -267,4 +268,23 @@ func (s *Stack) recentOwnMACs(ctx context.Context) (map[[6]byte]bool, error) {
 		s.recent.macs, s.recent.read = macs, time.Now()
 	}
 	return s.recent.macs, err
+}
+
+// standstill is the delay at the end of a wait that proves that this process did not run meanwhile.
+// After such a delay, earlier packets are no proof of the present state of the segment.
+const standstill = time.Second
+
+// errStoodStill means that this process did not run for a while during a probe.
+var errStoodStill = errors.New("this process stood still for more than a second")
+
+// wait waits for d. On a busy machine that takes a little longer.
+func wait(ctx context.Context, d time.Duration) error {
+	began := time.Now()
+	if !backoff.Sleep(ctx, d) {
+		return ctx.Err()
+	}
+	if d > 0 && time.Since(began) > d+standstill {
+		return errStoodStill
+	}
+	return nil
 }
