@@ -1,6 +1,12 @@
 package linux
 
-import "golang.org/x/sys/unix"
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 const (
 	// aboutPacket is SKF_AD_OFF of linux/filter.h. Loads from here on read metadata of the
@@ -30,37 +36,39 @@ const (
 // filterFor returns a filter that passes packets which may be about addresses with these
 // numbers on these links.
 //
-// Most broadcasts in a segment are about other addresses. The filter drops them.
+// Most broadcasts in a segment are about other addresses. The filter drops those outside of the span of
+// the numbers: the addresses of a pool lie together.
 //
 // It also drops packets for other hosts, which arrive if the link is promiscuous. The
 // kernel also marks a packet from a VLAN without a link as a packet for other hosts. If
 // there are more links than a jump can skip, the filter does not check the link. The reader
 // must check it.
-func filterFor(protocol uint16, links []int, numbers []span) filter {
+func filterFor(protocol uint16, links []int, numbers []uint32) filter {
 	if len(links) == 0 {
 		return filter{}.end(0)
 	}
+	about := span{slices.Min(numbers), slices.Max(numbers)}
 	var f filter
 	if len(links) <= maxFilterLinks {
 		f = f.load(unix.BPF_W, packetLink).oneOf(links...)
 	}
 	f = f.load(unix.BPF_W, packetType).oneOf(unix.PACKET_HOST, unix.PACKET_BROADCAST, unix.PACKET_MULTICAST)
 	if protocol == unix.ETH_P_ARP {
-		return f.load(unix.BPF_H, atARPOperation).oneOf(arpRequest, arpReply).senderOrProbe(atARPSender, atARPTarget, numbers)
+		return f.load(unix.BPF_H, atARPOperation).oneOf(arpRequest, arpReply).senderOrProbe(atARPSender, atARPTarget, about)
 	}
-	advertised := filter{}.load(unix.BPF_W, atNeighborTarget).take(numbers).end(0)
+	advertised := filter{}.load(unix.BPF_W, atNeighborTarget).take(about).end(0)
 	return f.load(unix.BPF_B, atProtocol).oneOf(icmpv6).
 		load(unix.BPF_B, atHopLimit).oneOf(ownSegment).
 		load(unix.BPF_B, atType).oneOf(neighborSolicitation, neighborAdvertisement).
 		either(neighborAdvertisement, advertised).
-		senderOrProbe(atIPv6Source, atNeighborTarget, numbers)
+		senderOrProbe(atIPv6Source, atNeighborTarget, about)
 }
 
-// senderOrProbe passes the packet if its sender is in numbers, or if it has no sender and
-// its target is in numbers. It drops all others.
-func (f filter) senderOrProbe(sender, target uint32, numbers []span) filter {
-	return f.load(unix.BPF_W, sender).take(numbers).oneOf(0).
-		load(unix.BPF_W, target).take(numbers).end(0)
+// senderOrProbe passes the packet if its sender is in about, or if it has no sender and its
+// target is in about. It drops all others.
+func (f filter) senderOrProbe(sender, target uint32, about span) filter {
+	return f.load(unix.BPF_W, sender).take(about).oneOf(0).
+		load(unix.BPF_W, target).take(about).end(0)
 }
 
 // either continues with then if the loaded word equals value. then must contain an end.
@@ -69,16 +77,11 @@ func (f filter) either(value int, then filter) filter {
 	return append(f, then...)
 }
 
-// take passes the packet if the loaded word is in one of spans, and continues otherwise.
-func (f filter) take(spans []span) filter {
-	length := 2 * len(spans)
-	for i, s := range spans {
-		left := length - 2*i - 2 // the number of instructions up to the last two
-		f = append(f,
-			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: s.last, Jt: 1},
-			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: s.first, Jt: uint8(left + 1), Jf: uint8(left + 2)})
-	}
-	return append(f, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JA, K: 1}).end(wholePacket)
+// take passes the packet if the loaded word is in the span, and continues otherwise.
+func (f filter) take(s span) filter {
+	return append(f,
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: s.first, Jf: 2},
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: s.last, Jt: 1}).end(wholePacket)
 }
 
 func (f filter) load(size uint16, at uint32) filter {
@@ -97,3 +100,12 @@ func (f filter) oneOf(values ...int) filter {
 func (f filter) end(bytes uint32) filter {
 	return append(f, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: bytes})
 }
+
+// numberOf returns the last 32 bits of addr. For IPv4 that is the whole address.
+func numberOf(addr netip.Addr) uint32 {
+	b := addr.AsSlice()
+	return binary.BigEndian.Uint32(b[len(b)-4:])
+}
+
+// span is a range of numbers, including both ends.
+type span struct{ first, last uint32 }

@@ -57,7 +57,7 @@ func (p *packetSocket) filter(links []int, numbers []uint32) error {
 	case 1:
 		to.Ifindex = links[0]
 	}
-	f := filterFor(p.protocol, links, spansOf(numbers))
+	f := filterFor(p.protocol, links, numbers)
 	return p.control(func(fd int) error {
 		program := &unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, program); err != nil {
