@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -21,17 +22,15 @@ import (
 type writeGate struct {
 	// lasts is how long the Lease is surely ours after a renewal was sent. 0 means for ever.
 	lasts time.Duration
+	// open ends when the gate is closed.
+	open context.Context
+	end  context.CancelCauseFunc
+	// running are the writes without an answer.
+	running sync.WaitGroup
 
 	mu sync.Mutex
 	// renewed is when the last successful renewal was sent.
 	renewed time.Time
-	closed  bool
-	// expiry cancels the running writes when the Lease is not renewed in time.
-	expiry *time.Timer
-	// underway are the writes without an answer, each with the function that cancels it.
-	underway map[*http.Request]context.CancelCauseFunc
-	// ended is closed, and replaced by nil, when the last running write ends.
-	ended chan struct{}
 	// unanswered is when the last write ended whose outcome is unknown.
 	unanswered time.Time
 }
@@ -51,8 +50,8 @@ var (
 )
 
 func newWriteGate(lasts time.Duration) *writeGate {
-	f := &writeGate{lasts: lasts, underway: map[*http.Request]context.CancelCauseFunc{}}
-	f.expiry = time.AfterFunc(lasts, f.expire)
+	f := &writeGate{lasts: lasts}
+	f.open, f.end = context.WithCancelCause(context.Background())
 	return f
 }
 
@@ -62,36 +61,17 @@ func (f *writeGate) renew(sent time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.renewed = sent
-	f.expiry.Reset(f.lasts - time.Since(sent))
-}
-
-// expire cancels the running writes if the Lease was not renewed in the meantime.
-func (f *writeGate) expire() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.shut(); err != nil {
-		f.giveUp(err)
-	}
 }
 
 // close stops all further writes, and cancels the running ones.
 func (f *writeGate) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.closed = true
-	f.expiry.Stop()
-	f.giveUp(errNotLeading)
+	f.end(errNotLeading)
 }
 
-// wait returns when no write is running.
-func (f *writeGate) wait() {
-	f.mu.Lock()
-	ended := f.ended
-	f.mu.Unlock()
-	if ended != nil {
-		<-ended
-	}
-}
+// wait returns when no write of a closed gate is running.
+func (f *writeGate) wait() { f.running.Wait() }
 
 // quiet returns how long writes may still take effect, after the last of them has ended.
 func (f *writeGate) quiet() time.Duration {
@@ -100,26 +80,15 @@ func (f *writeGate) quiet() time.Duration {
 	return writeEnds - time.Since(f.unanswered)
 }
 
-// shut returns the reason why nothing may be sent now, or nil. Neither of two clocks may show that
-// the time is over: the monotonic clock stops while a machine sleeps, and an operator may set the
-// wall clock.
-func (f *writeGate) shut() error {
+// left returns how long the Lease is surely ours. Of two clocks, the one counts that shows the longer
+// time since the renewal: the monotonic clock stops while a machine sleeps, and an operator may set
+// the wall clock.
+func (f *writeGate) left() time.Duration {
+	if f.lasts == 0 {
+		return math.MaxInt64
+	}
 	now := time.Now()
-	switch {
-	case f.closed:
-		return errNotLeading
-	case f.lasts == 0:
-		return nil
-	case now.Sub(f.renewed) >= f.lasts, now.Round(0).Sub(f.renewed.Round(0)) >= f.lasts:
-		return errNotRenewed
-	}
-	return nil
-}
-
-func (f *writeGate) giveUp(why error) {
-	for _, cancel := range f.underway {
-		cancel(why)
-	}
+	return f.lasts - max(now.Sub(f.renewed), now.Round(0).Sub(f.renewed.Round(0)))
 }
 
 // wrap returns next behind the write gate. Requests that only read do not pass the gate.
@@ -139,9 +108,8 @@ func (t through) RoundTrip(req *http.Request) (*http.Response, error) { return t
 // send sends a write with the timeout of the API server, and cancels it when the time of the Lease
 // ends.
 func (f *writeGate) send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(req.Context())
-	if err := f.enter(req, cancel); err != nil {
-		cancel(err)
+	ctx, cancel, err := f.enter(req.Context())
+	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
 		}
@@ -152,52 +120,58 @@ func (f *writeGate) send(req *http.Request, next http.RoundTripper) (*http.Respo
 	query.Set("timeout", writeTimeout.String())
 	limited.URL.RawQuery = query.Encode()
 	resp, err := next.RoundTrip(limited)
-	f.leave(req, resp)
+	f.leave(resp)
 	if err != nil {
-		cancel(err)
+		cancel()
 		return nil, err
 	}
 	resp.Body = &answer{resp.Body, cancel}
 	return resp, nil
 }
 
-// enter lets a write through, or returns the reason why not.
-func (f *writeGate) enter(req *http.Request, cancel context.CancelCauseFunc) error {
+// enter lets a write through, or returns the reason why not. The context of the write ends when the
+// Lease may have expired. A renewal during the write does not prolong it: usually a write takes
+// milliseconds, and the Lease is ours for seconds more.
+func (f *writeGate) enter(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.shut(); err != nil {
-		return err
+	left := f.left()
+	switch {
+	case f.open.Err() != nil:
+		return nil, nil, errNotLeading
+	case left <= 0:
+		return nil, nil, errNotRenewed
 	}
-	if len(f.underway) == 0 {
-		f.ended = make(chan struct{})
-	}
-	f.underway[req] = cancel
-	return nil
+	f.running.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(f.open, func() { cancel(errNotLeading) })
+	expiry := time.AfterFunc(left, func() { cancel(errNotRenewed) })
+	return ctx, func() {
+		unhook()
+		expiry.Stop()
+		cancel(nil)
+	}, nil
 }
 
 // leave records the end of a write. Without an answer, or after an answer that names a fault of the
 // server, the API server may still perform it.
-func (f *writeGate) leave(req *http.Request, resp *http.Response) {
+func (f *writeGate) leave(resp *http.Response) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if resp == nil || resp.StatusCode >= http.StatusInternalServerError {
 		f.unanswered = time.Now()
 	}
-	delete(f.underway, req)
-	if len(f.underway) == 0 {
-		close(f.ended)
-		f.ended = nil
-	}
+	f.running.Done()
 }
 
 // answer is the body of an answer. It can be read until it is closed.
 type answer struct {
 	io.ReadCloser
-	cancel context.CancelCauseFunc
+	cancel context.CancelFunc
 }
 
 // Close implements io.Closer.
 func (a *answer) Close() error {
-	defer a.cancel(nil)
+	defer a.cancel()
 	return a.ReadCloser.Close()
 }
