@@ -38,9 +38,6 @@ type allocations struct {
 	services map[ipam.Owner]*record
 	// waiters are the waiting Services, the oldest first.
 	waiters []*waiter
-	// marked are the addresses that have changed since the waiting Services were last asked
-	// about them.
-	marked []netip.Addr
 	// choices counts the choices that were made. Tests measure the cost of work with it, not with
 	// time.
 	choices int
@@ -94,6 +91,7 @@ func (l *allocations) open(requests []service.Request) {
 			l.enlist(&waiter{request: r})
 		}
 	}
+	l.cluster.Store.Touched() // all of it, and the loop begins with all Services
 	close(l.opened)
 	l.serveAll()
 }

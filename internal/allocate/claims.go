@@ -58,7 +58,7 @@ func (l *allocations) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipa
 		l.wake(who)
 	}
 	for _, a := range granted {
-		l.mark(a) // a Service that may share it may wait for it
+		l.cluster.Store.Touch(a) // a Service that may share it may wait for it
 		l.retry(h.Group, addr.FamilyOf(a))
 	}
 	l.serve()
@@ -126,8 +126,7 @@ func (l *allocations) Compared(group string, unknown, missing []ipam.Grant) (orp
 	defer l.mu.Unlock()
 	orphans, known := l.cluster.Claims.Learn(group, unknown)
 	for _, a := range known {
-		l.wake(l.cluster.Store.Holders(a)...)
-		l.mark(a)
+		l.cluster.Store.Touch(a, l.cluster.Store.Holders(a)...)
 	}
 	l.serve()
 	l.poke(l.cluster.Claims.Register(group, missing)...)

@@ -86,7 +86,7 @@ func (l *allocations) depart(r service.Request) (waits []string) {
 		rec.departs = true
 		departing := l.departing(r)
 		l.claim(who, nil)
-		l.leave(l.cluster.Store.Forget(who))
+		l.cluster.Store.Forget(who)
 		l.drop(who)
 		l.serve()
 		for group, key := range departing {

@@ -18,30 +18,24 @@ func (l *allocations) isKnown(who ipam.Owner) bool {
 	return len(l.cluster.Store.Held(who)) > 0 || l.of(who).waiting != nil
 }
 
-// shown records the sharing terms of the Service of r. It returns the addresses in its status that
-// the Service holds. For a Service that is new to the allocations, these are all addresses that
-// PureLB gave according to the Service. Later, an address that the store does not have for the
+// shown records what the Service of r shows, and its sharing terms. It returns the addresses in the
+// status that the Service holds. For a Service that is new to the allocations, these are all addresses
+// that PureLB gave according to the Service. Later, an address that the store does not have for the
 // Service is forged.
 func (l *allocations) shown(r service.Request) []netip.Addr {
 	who := owner(r)
-	if l.of(who).foreign != "" || r.Adopt && r.Owner == service.Adopted {
+	takenOver := l.of(who).foreign != "" || r.Adopt && r.Owner == service.Adopted
+	if takenOver {
 		l.keepOnly(who, r.Held) // and no other Service gets what is freed before this one has chosen
-		l.adopt(r)
 	}
-	if !l.isKnown(who) {
-		l.adopt(r)
+	anew := takenOver || !l.isKnown(who)
+	if !anew {
+		r.Held = census.Shown(l.cluster, r)
+	}
+	l.adopt(r)
+	if anew {
 		census.Recall(l.cluster, r)
 		l.poke(l.cluster.Claims.Left(r.Vouched)...)
-	} else {
-		census.AdoptClaims(l.cluster, r)
-		l.list(who, r.External)
-		l.grant(who, ipam.TermsOf(r))
-		for _, a := range l.cluster.Store.Contended(who) {
-			if slices.Contains(r.Held, a) { // its sharing terms may match those of the holders now
-				l.wake(l.cluster.Store.Show(a, who)...)
-				l.mark(a)
-			}
-		}
 	}
 	return census.Shown(l.cluster, r)
 }
@@ -58,10 +52,7 @@ func (l *allocations) enroll(r service.Request) {
 // adopt makes the store hold for the Service of r what its status shows.
 func (l *allocations) adopt(r service.Request) {
 	l.enroll(r)
-	l.list(owner(r), r.External)
-	l.grant(owner(r), ipam.TermsOf(r))
-	l.wake(census.Adopt(l.cluster, r)...)
-	l.marked = append(l.marked, r.Held...)
+	census.Adopt(l.cluster, r)
 }
 
 // noteExternal notes which addresses a Service has in spec.externalIPs that is gone or not of type
@@ -69,34 +60,8 @@ func (l *allocations) adopt(r service.Request) {
 func (l *allocations) noteExternal(who ipam.Owner, addresses []netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.list(who, addresses)
+	l.cluster.Store.List(who, addresses)
 	l.serve()
-}
-
-// list notes which addresses a Service has in spec.externalIPs. The condition of a Service that has
-// one of them mentions that, and other Services may wait for one that is listed no longer.
-func (l *allocations) list(who ipam.Owner, addresses []netip.Addr) {
-	for _, a := range l.cluster.Store.List(who, addresses) {
-		l.wake(l.cluster.Store.Holders(a)...)
-		l.mark(a)
-	}
-}
-
-// grant notes the terms under which a Service shares its addresses. With new terms, another
-// Service may get one of these addresses, or a contender for it may become a holder.
-func (l *allocations) grant(who ipam.Owner, terms ipam.Terms) {
-	store := l.cluster.Store
-	if !store.Grant(who, terms) {
-		return
-	}
-	for _, a := range store.Contended(who) {
-		l.wake(store.Holders(a)...) // their conditions say whose the contender is
-	}
-	for _, a := range store.Held(who) {
-		l.wake(store.Locals(a, who)...)
-		l.wake(store.Contenders(a)...)
-		l.mark(a)
-	}
 }
 
 // hold makes the store hold the addresses that were chosen for a Service and that its status does
@@ -104,14 +69,8 @@ func (l *allocations) grant(who ipam.Owner, terms ipam.Terms) {
 func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
 	store := l.cluster.Store
 	for _, a := range without(choice.Result.Addresses, store.Shown(who)) {
-		_, shared := store.Holder(a)
 		if err := store.Hold(a, who, l.cluster.Wide(a)); err != nil {
 			return fmt.Errorf("hold what was chosen for service %s: %w", who, err)
-		}
-		if shared {
-			l.wake(store.Locals(a, who)...)
-		} else if !l.heldAlone(a) {
-			l.mark(a)
 		}
 	}
 	return nil
@@ -120,17 +79,8 @@ func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
 // keepOnly frees everything that the store has for a Service, except addresses. If the Service takes
 // an edit back, it gets the freed addresses again.
 func (l *allocations) keepOnly(who ipam.Owner, addresses []netip.Addr) {
-	left, concerned := l.cluster.Store.Keep(who, addresses)
+	left := l.cluster.Store.Keep(who, addresses)
 	l.cluster.Store.Vacate(who, left, time.Now())
-	l.leave(left, concerned)
-}
-
-// leave notes that a Service no longer holds the addresses left, and wakes the concerned
-// Services.
-func (l *allocations) leave(left []netip.Addr, concerned []ipam.Owner) {
-	l.wake(concerned...)
-	l.marked = append(l.marked, left...)
-	l.poke(l.cluster.Claims.Left(left)...)
 }
 
 // holdsMore reports whether the store has anything for a Service except addresses.
@@ -185,7 +135,7 @@ func (l *allocations) forget(who ipam.Owner, remaining types.UID) bool {
 		return false
 	}
 	l.claim(who, nil)
-	l.leave(l.cluster.Store.Forget(who))
+	l.cluster.Store.Forget(who)
 	l.drop(who)
 	delete(l.services, who)
 	l.serve()

@@ -7,13 +7,9 @@ import (
 	"purelb.io/purelb/internal/allocate/ipam"
 )
 
-// A change marks the addresses that it concerns. At the end of each change, serve asks the
-// Services that wait for a marked address. A question costs microseconds, and the first Service that
-// takes a free address ends the questions about it.
-
-// mark notes that something has changed about a: it was freed, it was taken, or a Service
-// that shares it has new terms.
-func (l *allocations) mark(a netip.Addr) { l.marked = append(l.marked, a) }
+// A change of the store touches the addresses that it concerns. At the end of each change, serve asks
+// the Services that wait for a touched address. A question costs microseconds, and the first Service
+// that takes a free address ends the questions about it.
 
 // serveAll chooses again for all waiting Services, the oldest first.
 func (l *allocations) serveAll() {
@@ -28,15 +24,21 @@ func (l *allocations) serveAll() {
 	l.serve()
 }
 
-// serve offers each marked address to the Services that wait for it, the oldest first,
+// serve offers each touched address to the Services that wait for it, the oldest first,
 // until it is used up. Each change ends with serve, so no younger Service gets an address
 // before an older one.
 func (l *allocations) serve() {
-	for len(l.marked) > 0 {
-		a := l.marked[0]
-		l.marked = l.marked[1:]
-		if l.isOpen() {
-			l.offer(a)
+	for {
+		touched, concerned := l.cluster.Store.Touched()
+		l.wake(concerned...)
+		if len(touched) == 0 {
+			return
+		}
+		l.poke(l.cluster.Claims.Left(touched)...)
+		for _, a := range touched {
+			if l.isOpen() {
+				l.offer(a)
+			}
 		}
 	}
 }

@@ -175,7 +175,7 @@ func TestNothingIsLeftOfWaiters(t *testing.T) {
 		s.forget(owner(r))
 	}
 	s.forget(owner(holder))
-	if len(s.waiters)+len(s.services)+len(s.marked) > 0 {
-		t.Errorf("waiters %v, services %v, marked %v", s.waiters, s.services, s.marked)
+	if len(s.waiters)+len(s.services) > 0 {
+		t.Errorf("waiters %v, services %v", s.waiters, s.services)
 	}
 }

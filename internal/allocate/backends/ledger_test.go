@@ -169,7 +169,7 @@ func (l *ledger) giveUp(group string, keys ...string) {
 					kept = slices.DeleteFunc(kept, func(a netip.Addr) bool { return a == g.Address })
 				}
 			}
-			left, _ := l.store.Keep(who, kept)
+			left := l.store.Keep(who, kept)
 			due = append(due, l.claims.Left(left)...)
 		}
 		return due

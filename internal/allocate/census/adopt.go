@@ -74,17 +74,15 @@ func Open(c ipam.Cluster, requests []service.Request) []service.Request {
 	return requests
 }
 
-// Adopt makes c hold for the Service of r the addresses in its status. It returns the Services whose
-// conditions mention that.
-func Adopt(c ipam.Cluster, r service.Request) (concerned []ipam.Owner) {
+// Adopt makes c hold for the Service of r the addresses in its status.
+func Adopt(c ipam.Cluster, r service.Request) {
 	who := ipam.Owner(r.Key())
 	c.Store.List(who, r.External)
 	c.Store.Grant(who, ipam.TermsOf(r))
 	for _, a := range r.Held {
-		concerned = append(concerned, c.Store.Show(a, who)...)
+		c.Store.Show(a, who)
 	}
 	AdoptClaims(c, r)
-	return concerned
 }
 
 // Shown returns the addresses in the status of the Service of r that c holds for it.

@@ -96,7 +96,7 @@ func (b *backed) choose(r service.Request) ipam.Choice {
 func (b *backed) drop(r service.Request) {
 	who := ipam.Owner(r.Key())
 	due := b.Claims.Want(who, nil)
-	left, _ := b.Store.Forget(who)
+	left := b.Store.Forget(who)
 	b.due = append(append(b.due, due...), b.Claims.Left(left)...)
 }
 

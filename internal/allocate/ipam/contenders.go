@@ -12,9 +12,8 @@ import (
 // contender becomes its holder.
 
 // Show notes that the Service of by shows a. It makes by an owner of a if Adopt allows that, and
-// otherwise a contender. If by belongs to another controller, Show returns the owners of a, because
-// their conditions mention by.
-func (s *Store) Show(a netip.Addr, by Owner) (concerned []Owner) {
+// otherwise a contender.
+func (s *Store) Show(a netip.Addr, by Owner) {
 	a = plain(a)
 	var held *HeldError
 	contended := s.contends(a, by)
@@ -24,46 +23,50 @@ func (s *Store) Show(a netip.Addr, by Owner) (concerned []Owner) {
 	case !contended && errors.As(err, &held):
 		s.contend(a, by)
 	default:
+		return
+	}
+	s.Touch(a, s.warned(a, by)...)
+}
+
+// warned returns the owners of a whose conditions mention by, because by belongs to another
+// controller.
+func (s *Store) warned(a netip.Addr, by Owner) []Owner {
+	if !s.terms[by].Foreign {
 		return nil
 	}
-	if s.terms[by].Foreign {
-		return s.Holders(a)
-	}
-	return nil
+	return s.Holders(a)
 }
 
 // Keep ends every holding and contention of by, except for the addresses kept. It returns the
-// addresses that by left, and the owners whose conditions mention these addresses.
-func (s *Store) Keep(by Owner, kept []netip.Addr) (left []netip.Addr, concerned []Owner) {
+// addresses that by left.
+func (s *Store) Keep(by Owner, kept []netip.Addr) (left []netip.Addr) {
 	for _, a := range s.Shown(by) {
 		if !slices.Contains(kept, a) {
-			left, concerned = append(left, a), append(concerned, s.Leave(a, by)...)
+			left = append(left, a)
+			s.Leave(a, by)
 		}
 	}
-	return left, concerned
+	return left
 }
 
 // Forget is Keep for an owner that is gone. It also deletes the terms of the owner.
-func (s *Store) Forget(by Owner) (left []netip.Addr, concerned []Owner) {
-	left, concerned = s.Keep(by, nil)
+func (s *Store) Forget(by Owner) (left []netip.Addr) {
+	left = s.Keep(by, nil)
 	delete(s.terms, by)
-	return left, concerned
+	return left
 }
 
 // Leave removes by from the owners and contenders of a. Contenders whose terms allow it then become
-// owners of a. Leave returns the owners whose conditions mention the change: the contenders, or the
-// owners of a if by belongs to another controller and contended for a.
-func (s *Store) Leave(a netip.Addr, by Owner) (concerned []Owner) {
+// owners of a.
+func (s *Store) Leave(a netip.Addr, by Owner) {
 	a = plain(a)
 	if s.contends(a, by) {
 		s.yield(a, by)
-		if s.terms[by].Foreign {
-			return s.Holders(a)
-		}
-		return nil
+		s.Touch(a, s.warned(a, by)...)
+		return
 	}
 	if !s.Release(a, by) {
-		return nil
+		return
 	}
 	successors := slices.Clone(s.contenders[a])
 	for _, heir := range successors {
@@ -71,7 +74,7 @@ func (s *Store) Leave(a netip.Addr, by Owner) (concerned []Owner) {
 			s.yield(a, heir)
 		}
 	}
-	return successors
+	s.Touch(a, successors...)
 }
 
 // Contenders returns the owners that contend for a, in the order in which they came.

@@ -12,12 +12,13 @@ import (
 // that Service asks for it: this is how a Service moves from spec.externalIPs to PureLB. Services with
 // the same sharing key may all list it. A Service that has the address already keeps it.
 
-// List notes that by has exactly these addresses in spec.externalIPs. It returns those whose
-// listing has begun or ended.
-func (s *Store) List(by Owner, addresses []netip.Addr) (changed []netip.Addr) {
+// List notes that by has exactly these addresses in spec.externalIPs. The condition of a Service that
+// has one of them mentions that, and other Services may wait for one that is listed no longer.
+func (s *Store) List(by Owner, addresses []netip.Addr) {
 	if len(addresses)+len(s.listed[by]) == 0 {
-		return nil
+		return
 	}
+	var changed []netip.Addr
 	now := slices.Clone(addresses)
 	for i, a := range now {
 		now[i] = plain(a)
@@ -43,7 +44,9 @@ func (s *Store) List(by Owner, addresses []netip.Addr) (changed []netip.Addr) {
 			delete(s.spans, r) // the next question counts it again
 		}
 	}
-	return changed
+	for _, a := range changed {
+		s.Touch(a, s.Holders(a)...)
+	}
 }
 
 // Lister returns the first Service that has a in spec.externalIPs and thereby keeps by from it, if

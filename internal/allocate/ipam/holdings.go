@@ -69,6 +69,12 @@ func (s *Store) enter(a netip.Addr, by Owner) {
 	h.owners = append(h.owners, by)
 	s.apply(a, h, by, s.terms[by].Ports)
 	insert(s.held, by, a)
+	switch {
+	case len(h.owners) > 1:
+		s.concerned = append(s.concerned, s.Locals(a, by)...)
+	case h.key != "":
+		s.Touch(a) // others may share it now
+	}
 }
 
 // Release removes by from the owners of a. It reports whether by was an owner.

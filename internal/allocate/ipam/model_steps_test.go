@@ -83,7 +83,7 @@ func (p pair) release(t *rapid.T) {
 func (p pair) leave(t *rapid.T) {
 	by := anOwner(t)
 	held := p.book.Held(by)
-	left, _ := p.book.Forget(by)
+	left := p.book.Forget(by)
 	if !slices.Equal(left, held) {
 		t.Fatalf("%s held %s and left %s", by, held, left)
 	}
@@ -99,7 +99,7 @@ func (p pair) leave(t *rapid.T) {
 func (p pair) vacate(t *rapid.T) {
 	by := anOwner(t)
 	kept := slices.DeleteFunc(p.book.Held(by), func(netip.Addr) bool { return rapid.Bool().Draw(t, "given up") })
-	left, _ := p.book.Keep(by, kept)
+	left := p.book.Keep(by, kept)
 	for _, a := range left {
 		p.model.release(a, by)
 	}

@@ -94,6 +94,9 @@ type Store struct {
 	// order of time, and others that are vacated no longer.
 	vacated   map[netip.Addr]vacancy
 	vacancies []vacancy
+	// touched and concerned are the changes that nobody has asked for yet: see Touch.
+	touched   []netip.Addr
+	concerned []Owner
 }
 
 // NewStore returns a Store in which no address is held.
@@ -111,6 +114,20 @@ func NewStore() *Store {
 		listers:    map[netip.Addr][]Owner{},
 		vacated:    map[netip.Addr]vacancy{},
 	}
+}
+
+// Touch notes that something about a has changed, which these owners must know because their
+// conditions mention it. Every other change of the Store touches the addresses that it is about.
+func (s *Store) Touch(a netip.Addr, concerned ...Owner) {
+	s.touched = append(s.touched, plain(a))
+	s.concerned = append(s.concerned, concerned...)
+}
+
+// Touched returns the addresses that were touched since the last call, and the owners concerned.
+func (s *Store) Touched() (addresses []netip.Addr, concerned []Owner) {
+	addresses, concerned = s.touched, s.concerned
+	s.touched, s.concerned = nil, nil
+	return addresses, concerned
 }
 
 // Holder returns the owner that holds a. If there are several, it is the first.
@@ -166,25 +183,27 @@ func (s *Store) Terms(by Owner) Terms { return s.terms[by] }
 // On a shared address, the other owners limit which terms take effect. An owner that had a port
 // first keeps it. When it gives the port up, the next owner that wants the port gets it. The key of
 // an address changes only when all of its owners want the same new key, so the key of a single
-// owner always changes. Collisions returns the terms that are not in effect. Grant reports whether the
-// terms are new.
-func (s *Store) Grant(by Owner, want Terms) (changed bool) {
+// owner always changes. Collisions returns the terms that are not in effect.
+func (s *Store) Grant(by Owner, want Terms) {
 	had := s.terms[by]
 	if had.equal(want) {
-		return false
+		return
 	}
 	if want = want.tidy(); had.equal(want) {
-		return false
+		return
 	}
 	if want.equal(Terms{}) {
 		delete(s.terms, by)
 	} else {
 		s.terms[by] = want
 	}
+	for _, a := range s.contended[by] {
+		s.concerned = append(s.concerned, s.Holders(a)...) // their conditions say whose by is
+	}
 	for _, a := range s.held[by] {
 		s.apply(a, s.holdings[a], by, want.Ports)
+		s.Touch(a, append(s.Locals(a, by), s.contenders[a]...)...)
 	}
-	return true
 }
 
 // plain returns a in the form that the Store uses.

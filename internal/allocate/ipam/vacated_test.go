@@ -16,7 +16,7 @@ import (
 func vacate(t *testing.T, c ipam.Cluster, who ipam.Owner, minute int, addresses ...string) {
 	t.Helper()
 	hold(t, c, string(who), addresses...)
-	left, _ := c.Store.Keep(who, nil)
+	left := c.Store.Keep(who, nil)
 	c.Store.Vacate(who, left, time.Unix(0, 0).Add(time.Duration(minute)*time.Minute))
 }
 
@@ -96,7 +96,7 @@ func TestSharedAddressIsNotVacated(t *testing.T) {
 	c := ipam.Cluster{Store: ipam.NewStore()}
 	hold(t, c, "default/a+k:80", "192.0.2.1")
 	hold(t, c, "default/b+k:81", "192.0.2.1")
-	left, _ := c.Store.Keep("default/a", nil)
+	left := c.Store.Keep("default/a", nil)
 	c.Store.Vacate("default/a", left, time.Unix(0, 0))
 	if holders := c.Store.Holders(netip.MustParseAddr("192.0.2.1")); !slices.Equal(holders, []ipam.Owner{"default/b"}) {
 		t.Errorf("the holders are %s", holders)
