@@ -10,38 +10,15 @@ import (
 	"sync"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/explain"
 	"purelb.io/purelb/internal/nodes/lease"
 )
-
-// lists are the objects that are read from a cluster.
-type lists struct {
-	groups         v2.ServiceGroupList
-	agents         v2.LBNodeAgentList
-	services       corev1.ServiceList
-	leases         coordinationv1.LeaseList
-	nodes          corev1.NodeList
-	networks       networkingv1.ServiceCIDRList
-	namespaces     metav1.PartialObjectMetadataList
-	pods           corev1.PodList
-	configurations bgpv1.BGPConfigurationList
-	nodeStatuses   bgpv1.BGPNodeStatusList
-}
 
 // reader reads a cluster. All readings use the same connections.
 type reader struct {
@@ -102,28 +79,15 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r.find(ctx)
-	var l lists
-	l.namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	home, ours := client.InNamespace(r.namespace), client.MatchingLabels{"app": "purelb"}
-	questions := []question{
-		{explain.KindGroups, &l.groups, nil},
-		{explain.KindAgents, &l.agents, nil},
-		{explain.KindServices, &l.services, nil},
-		{explain.KindLeases, &l.leases, []client.ListOption{home}},
-		{explain.KindNodes, &l.nodes, nil},
-		{explain.KindNetworks, &l.networks, nil},
-		{explain.KindNamespaces, &l.namespaces, nil},
-		{explain.KindPods, &l.pods, []client.ListOption{home, ours}},
-	}
-	if !r.noBGP {
-		questions = append(questions,
-			question{explain.KindConfigurations, &l.configurations, nil}, question{explain.KindNodeStatuses, &l.nodeStatuses, nil})
-	}
-	unread, err := ask(ctx, r, questions)
+	var f inventory
+	f.Namespace = r.namespace
+	unread, err := r.ask(ctx, &f)
 	if err != nil {
 		return explain.World{}, err
 	}
-	w := l.world(r.namespace)
+	leader := leaderOf(f.Leases)
+	f.settle()
+	w := f.World
 	w.Unread, w.Now = unread, r.now()
 	w.Guessed = r.guessed && len(w.Pods)+len(renewedIn(w.Leases, w.Now)) == 0
 	if err := r.place(ctx, &w); err != nil {
@@ -131,7 +95,7 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	}
 	whole := w // a copy, because another goroutine changes w
 	var all sync.WaitGroup
-	all.Go(func() { w.Allocator, w.Unheard = r.allocatorState(ctx, w.Pods, leaderOf(l.leases.Items)) })
+	all.Go(func() { w.Allocator, w.Unheard = r.allocatorState(ctx, w.Pods, leader) })
 	r.readMore(ctx, &whole)
 	r.readAbout(ctx, &whole)
 	all.Wait()
@@ -144,18 +108,24 @@ func (r *reader) readAbout(ctx context.Context, w *explain.World) {
 	if r.subject == nil {
 		return
 	}
-	wants := explain.WantsOf(*w, *r.subject)
+	wants, pods := explain.WantsOf(*w, *r.subject), w.Pods
+	var reports map[string]explain.AgentReport
 	var all sync.WaitGroup
-	defer all.Wait()
-	all.Go(func() { w.AgentReports = r.agentReports(ctx, w.Pods, wants) })
-	if !wants.Routes || !r.noBGP {
-		return
+	all.Go(func() { reports = r.agentReports(ctx, pods, wants) })
+	if wants.Routes && r.noBGP {
+		r.add(ctx, w, explain.KindNodeStatuses)
 	}
-	var l bgpv1.BGPNodeStatusList
-	if err := list(ctx, r, question{list: &l}); err != nil {
-		w.Unread = append(w.Unread, unreadBy(explain.KindNodeStatuses, err))
+	all.Wait()
+	w.AgentReports = reports
+}
+
+// add reads the objects of a kind into w.
+func (r *reader) add(ctx context.Context, w *explain.World, known string, opts ...client.ListOption) {
+	f := inventory{World: *w}
+	err := kindOf(known).read(ctx, r, &f, opts...)
+	if *w = f.World; err != nil {
+		w.Unread = append(w.Unread, unreadBy(known, err))
 	}
-	w.NodeStatuses = l.Items
 }
 
 // find finds the namespace that PureLB is installed in, unless the user names it.
@@ -191,18 +161,18 @@ func (r *reader) homes(ctx context.Context) []string {
 // homesIn returns the namespaces that PureLB runs in, by the fresh Leases of its allocators, the last
 // renewed first. If there are none or others, it looks for pods of PureLB too.
 func (r *reader) homesIn(ctx context.Context, where ...client.ListOption) []string {
-	var leases coordinationv1.LeaseList
-	_ = list(ctx, r, question{list: &leases, opts: append(where, client.MatchingFields{"metadata.name": leaderLease})})
-	homes := renewedIn(leases.Items, r.now())
-	if len(homes) > 0 && len(homes) == len(leases.Items) {
+	var f inventory
+	_ = kindOf(explain.KindLeases).read(ctx, r, &f, append(where, client.MatchingFields{"metadata.name": leaderLease})...)
+	homes := renewedIn(f.Leases, r.now())
+	if len(homes) > 0 && len(homes) == len(f.Leases) {
 		return homes
 	}
-	var pods corev1.PodList
-	_ = list(ctx, r, question{list: &pods, opts: append(where, client.MatchingLabels{"app": "purelb"})})
-	slices.SortStableFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Namespace, b.Namespace) })
-	for i := range pods.Items {
-		if container(&pods.Items[i].Spec, "allocator") != nil || container(&pods.Items[i].Spec, "lbnodeagent") != nil {
-			homes = append(homes, pods.Items[i].Namespace)
+	pods := kindOf(explain.KindPods)
+	_ = pods.read(ctx, r, &f, append(where, pods.labels)...)
+	slices.SortStableFunc(f.Pods, func(a, b corev1.Pod) int { return strings.Compare(a.Namespace, b.Namespace) })
+	for i := range f.Pods {
+		if container(&f.Pods[i].Spec, "allocator") != nil || container(&f.Pods[i].Spec, "lbnodeagent") != nil {
+			homes = append(homes, f.Pods[i].Namespace)
 		}
 	}
 	return distinct(homes)
@@ -274,13 +244,9 @@ func (r *reader) readMore(ctx context.Context, w *explain.World) {
 		}
 		only = []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name}}
 	}
-	var l discoveryv1.EndpointSliceList
-	if err := list(ctx, r, question{list: &l, opts: only}); err != nil {
-		w.Unread = append(w.Unread, unreadBy(explain.KindEndpoints, err))
-	}
-	w.EndpointSlices = l.Items
+	r.add(ctx, w, explain.KindEndpoints, only...)
 	if r.everything {
-		w.EndpointSlices = ofServices(l.Items, w.Services)
+		w.EndpointSlices = ofServices(w.EndpointSlices, w.Services)
 	}
 }
 
@@ -305,77 +271,16 @@ func newClient(cfg *rest.Config, clock *serverClock) (client.WithWatch, error) {
 	cfg.QPS = -1
 	cfg.WarningHandler = rest.NoWarnings{}
 	cfg.Wrap(clock.wrap)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v2.AddToScheme, bgpv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("make the scheme: %w", err)
-		}
-	}
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme, Mapper: mapper()})
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme(), Mapper: mapper()})
 	if err != nil {
 		return nil, fmt.Errorf("make the client: %w", err)
 	}
 	return c, nil
 }
 
-// mapper returns the mapping of all resources that the plugin uses.
-func mapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
-	add := func(gv schema.GroupVersion, kind, plural string, scope meta.RESTScope) {
-		m.AddSpecific(gv.WithKind(kind), gv.WithResource(plural), gv.WithResource(strings.ToLower(kind)), scope)
-	}
-	add(v2.GroupVersion, "ServiceGroup", "servicegroups", meta.RESTScopeNamespace)
-	add(v2.GroupVersion, "LBNodeAgent", "lbnodeagents", meta.RESTScopeNamespace)
-	add(bgpv1.GroupVersion, "BGPConfiguration", "configs", meta.RESTScopeNamespace)
-	add(bgpv1.GroupVersion, "BGPNodeStatus", "bgpnodestatuses", meta.RESTScopeRoot)
-	add(authorizationv1.SchemeGroupVersion, "SelfSubjectAccessReview", "selfsubjectaccessreviews", meta.RESTScopeRoot)
-	add(corev1.SchemeGroupVersion, "ConfigMap", "configmaps", meta.RESTScopeNamespace)
-	add(corev1.SchemeGroupVersion, "Service", "services", meta.RESTScopeNamespace)
-	add(corev1.SchemeGroupVersion, "Pod", "pods", meta.RESTScopeNamespace)
-	add(corev1.SchemeGroupVersion, "Node", "nodes", meta.RESTScopeRoot)
-	add(corev1.SchemeGroupVersion, "Namespace", "namespaces", meta.RESTScopeRoot)
-	add(coordinationv1.SchemeGroupVersion, "Lease", "leases", meta.RESTScopeNamespace)
-	add(discoveryv1.SchemeGroupVersion, "EndpointSlice", "endpointslices", meta.RESTScopeNamespace)
-	add(networkingv1.SchemeGroupVersion, "ServiceCIDR", "servicecidrs", meta.RESTScopeRoot)
-	for _, k := range foreignKinds {
-		scope := meta.RESTScopeNamespace
-		if k.product == "cilium" {
-			scope = meta.RESTScopeRoot
-		}
-		add(schema.GroupVersion{Group: k.group, Version: k.version}, k.kind, k.plural, scope)
-	}
-	return m
-}
-
-// world returns the world of these lists, for an installation in namespace.
-func (l *lists) world(namespace string) explain.World {
-	w := explain.World{
-		Configurations: l.configurations.Items, NodeStatuses: l.nodeStatuses.Items, Pods: l.pods.Items,
-	}
-	w.Namespace = namespace
-	for _, svc := range l.services.Items {
-		addService(&w, svc)
-	}
-	w.Groups, w.Agents, w.Nodes = l.groups.Items, l.agents.Items, l.nodes.Items
-	w.Networks, w.Namespaces = l.networks.Items, l.namespaces.Items
-	w.Leases = ofNodes(l.leases.Items)
-	settle(&w, nil)
-	return w
-}
-
 // ofNodes returns the Leases of agents.
 func ofNodes(all []coordinationv1.Lease) []coordinationv1.Lease {
 	return slices.DeleteFunc(slices.Clone(all), func(o coordinationv1.Lease) bool { return !strings.HasPrefix(o.Name, lease.Prefix) })
-}
-
-// addService adds svc to w, if it matters to PureLB.
-func addService(w *explain.World, svc corev1.Service) {
-	switch {
-	case svc.Spec.Type == corev1.ServiceTypeLoadBalancer:
-		w.Services = append(w.Services, svc)
-	case len(svc.Spec.ExternalIPs) > 0:
-		w.Others = append(w.Others, svc)
-	}
 }
 
 // kubernetesIPs returns the ClusterIPs of the Service default/kubernetes, or nil if it cannot read

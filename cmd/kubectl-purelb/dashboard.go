@@ -10,14 +10,9 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/explain"
 )
@@ -84,19 +79,6 @@ func canMove(out any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// followed are the kinds whose changes make the dashboard read again, and whether only those in PureLB's
-// namespace do.
-var followed = map[schema.GroupVersionKind]bool{
-	corev1.SchemeGroupVersion.WithKind("ServiceList"):       false,
-	corev1.SchemeGroupVersion.WithKind("NodeList"):          false,
-	corev1.SchemeGroupVersion.WithKind("PodList"):           true,
-	coordinationv1.SchemeGroupVersion.WithKind("LeaseList"): true,
-	v2.GroupVersion.WithKind("ServiceGroupList"):            false,
-	v2.GroupVersion.WithKind("LBNodeAgentList"):             false,
-	bgpv1.GroupVersion.WithKind("BGPConfigurationList"):     false,
-	bgpv1.GroupVersion.WithKind("BGPNodeStatusList"):        false,
-}
-
 // follow reads the cluster after each change, with pauses, and at least every minute: answers also depend on
 // the time, and a watch may be missing.
 func (r *reader) follow(ctx context.Context, interval time.Duration, send func(news)) {
@@ -111,13 +93,13 @@ func (r *reader) follow(ctx context.Context, interval time.Duration, send func(n
 			backoff.Sleep(ctx, 5*interval)
 			continue
 		}
-		for kind, home := range followed {
+		for _, k := range kinds {
 			namespace := ""
-			if home {
+			if k.home {
 				namespace = w.Namespace
 			}
-			if !watching { // the first reading has found the namespace
-				watches.Go(func() { r.watch(ctx, kind, namespace, changed) })
+			if !watching && !k.later { // the first reading has found the namespace
+				watches.Go(func() { r.watch(ctx, k, namespace, changed) })
 			}
 		}
 		watching = true
@@ -128,11 +110,11 @@ func (r *reader) follow(ctx context.Context, interval time.Duration, send func(n
 
 // watch pokes changed after each change of a kind, and after the end of each watch. It gets only the metadata of
 // objects. The user may have no right to watch, so the pauses between attempts grow.
-func (r *reader) watch(ctx context.Context, kind schema.GroupVersionKind, namespace string, changed chan<- struct{}) {
+func (r *reader) watch(ctx context.Context, k kind, namespace string, changed chan<- struct{}) {
 	pauses := backoff.Pauses{Min: time.Second, Max: 30 * time.Second}
 	for ctx.Err() == nil {
 		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind)
+		list.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind + "List"))
 		if w, err := r.Watch(ctx, list, client.InNamespace(namespace)); err == nil {
 			for range w.ResultChan() {
 				backoff.Poke(changed)

@@ -172,18 +172,17 @@ func separated(line []byte) (rest []byte, ok bool) {
 	return bytes.TrimSpace(rest), true
 }
 
-// missing marks the kinds that have no objects in the files as unread.
-func missing(w *explain.World) {
-	for kind, n := range map[string]int{
-		explain.KindServices: len(w.Services), explain.KindGroups: len(w.Groups), explain.KindAgents: len(w.Agents), explain.KindLeases: len(w.Leases),
-		explain.KindNodes: len(w.Nodes), explain.KindPods: len(w.Pods), explain.KindNodeStatuses: len(w.NodeStatuses),
-		explain.KindNetworks: len(w.Networks), explain.KindNamespaces: len(w.Namespaces), explain.KindEndpoints: len(w.EndpointSlices),
-	} {
-		if n == 0 && (kind != explain.KindEndpoints || explain.NeedsEndpoints(*w)) {
-			w.Unread = append(w.Unread, explain.NewUnread(kind, explain.Absent, ""))
+// missing marks the kinds that have no objects in the files as unread. A cluster need not speak BGP.
+func (f *inventory) missing() {
+	for _, k := range kinds {
+		if !k.later && k.known != explain.KindConfigurations && len(k.objects(f)) == 0 {
+			f.Unread = append(f.Unread, explain.NewUnread(k.known, explain.Absent, ""))
 		}
 	}
-	slices.SortFunc(w.Unread, func(a, b explain.Unread) int { return strings.Compare(a.Kind, b.Kind) })
+	if len(f.EndpointSlices) == 0 && explain.NeedsEndpoints(f.World) {
+		f.Unread = append(f.Unread, explain.NewUnread(explain.KindEndpoints, explain.Absent, ""))
+	}
+	slices.SortFunc(f.Unread, func(a, b explain.Unread) int { return strings.Compare(a.Kind, b.Kind) })
 }
 
 // newest sets the time of w to the time of its newest Lease, because files show a past state.

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,28 +122,27 @@ func foreignObject(m *importer.Source, text []byte) error {
 	return err
 }
 
-// foreignKinds are the kinds of other load balancers to read, with their groups, versions and plural names. Of a
-// kind in two versions, the first that is served is read.
-var foreignKinds = []struct{ product, group, version, kind, plural string }{
-	{"metallb", importer.Group, "v1beta1", "IPAddressPool", "ipaddresspools"},
-	{"metallb", importer.Group, "v1beta1", "L2Advertisement", "l2advertisements"},
-	{"metallb", importer.Group, "v1beta1", "BGPAdvertisement", "bgpadvertisements"},
-	{"metallb", importer.Group, "v1beta2", "BGPPeer", "bgppeers"},
-	{"metallb", importer.Group, "v1beta1", "BFDProfile", "bfdprofiles"},
-	{"metallb", importer.Group, "v1beta1", "Community", "communities"},
-	{"cilium", "cilium.io", "v2", "CiliumLoadBalancerIPPool", "ciliumloadbalancerippools"},
-	{"cilium", "cilium.io", "v2alpha1", "CiliumLoadBalancerIPPool", "ciliumloadbalancerippools"},
-	{"cilium", "cilium.io", "v2", "CiliumL2AnnouncementPolicy", "ciliuml2announcementpolicies"},
-	{"cilium", "cilium.io", "v2alpha1", "CiliumL2AnnouncementPolicy", "ciliuml2announcementpolicies"},
-	{"cilium", "cilium.io", "v2", "CiliumBGPClusterConfig", "ciliumbgpclusterconfigs"},
-	{"cilium", "cilium.io", "v2alpha1", "CiliumBGPClusterConfig", "ciliumbgpclusterconfigs"},
-	{"cilium", "cilium.io", "v2", "CiliumBGPPeerConfig", "ciliumbgppeerconfigs"},
-	{"cilium", "cilium.io", "v2alpha1", "CiliumBGPPeerConfig", "ciliumbgppeerconfigs"},
-	{"cilium", "cilium.io", "v2", "CiliumBGPAdvertisement", "ciliumbgpadvertisements"},
-	{"cilium", "cilium.io", "v2alpha1", "CiliumBGPAdvertisement", "ciliumbgpadvertisements"},
-	{"cilium", "cilium.io", "v2alpha1", "CiliumBGPPeeringPolicy", "ciliumbgppeeringpolicies"},
-	{"kube-vip", "", "v1", "ConfigMap", "configmaps"},
-	{"kube-vip", "", "v1", "Pod", "pods"},
+// foreignKind is a kind of a product that is another load balancer.
+type foreignKind struct {
+	schema.GroupVersionKind
+	product string
+	scope   meta.RESTScope
+}
+
+// foreignKinds are the kinds to read. Of a kind in two versions, the first that is served is read.
+var foreignKinds = slices.Concat(
+	foreign("metallb", meta.RESTScopeNamespace, importer.Group, "v1beta1", "IPAddressPool", "L2Advertisement", "BGPAdvertisement", "BFDProfile", "Community"),
+	foreign("metallb", meta.RESTScopeNamespace, importer.Group, "v1beta2", "BGPPeer"),
+	foreign("cilium", meta.RESTScopeRoot, "cilium.io", "v2", "CiliumLoadBalancerIPPool", "CiliumL2AnnouncementPolicy", "CiliumBGPClusterConfig", "CiliumBGPPeerConfig", "CiliumBGPAdvertisement"),
+	foreign("cilium", meta.RESTScopeRoot, "cilium.io", "v2alpha1", "CiliumLoadBalancerIPPool", "CiliumL2AnnouncementPolicy", "CiliumBGPClusterConfig", "CiliumBGPPeerConfig", "CiliumBGPAdvertisement", "CiliumBGPPeeringPolicy"),
+	foreign("kube-vip", meta.RESTScopeNamespace, "", "v1", "ConfigMap", "Pod"),
+)
+
+func foreign(product string, scope meta.RESTScope, group, version string, names ...string) (all []foreignKind) {
+	for _, name := range names {
+		all = append(all, foreignKind{schema.GroupVersionKind{Group: group, Version: version, Kind: name}, product, scope})
+	}
+	return all
 }
 
 // foreignOfCluster reads the objects of a product, the Services, and the networks of the nodes from the cluster.
@@ -156,21 +157,21 @@ func (o *options) foreignOfCluster(ctx context.Context, m *importer.Source, prod
 	o.purelb = c.namespace
 	served := map[string]bool{}
 	for _, k := range foreignKinds {
-		if k.product != product || served[k.kind] {
+		if k.product != product || served[k.Kind] {
 			continue
 		}
 		var of []client.ListOption
-		if k.group == "" { // kube-vip runs there
+		if k.Group == "" { // kube-vip runs there
 			of = append(of, client.InNamespace("kube-system"))
 		}
 		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: k.group, Version: k.version, Kind: k.kind + "List"})
+		list.SetGroupVersionKind(k.GroupVersion().WithKind(k.Kind + "List"))
 		if err := c.List(ctx, list, of...); unserved(err) {
 			continue // an older version of the product does not have it
 		} else if err != nil {
-			return fmt.Errorf("list %s: %w", k.plural, err)
+			return fmt.Errorf("list objects of kind %s: %w", k.Kind, err)
 		}
-		served[k.kind] = true
+		served[k.Kind] = true
 		for _, item := range list.Items {
 			text, err := item.MarshalJSON()
 			if err != nil {

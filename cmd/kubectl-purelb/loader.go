@@ -11,12 +11,9 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	kubejson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
@@ -29,9 +26,7 @@ import (
 
 // loader collects the objects of documents.
 type loader struct {
-	w           explain.World
-	namespaces  []corev1.Namespace
-	deployments []appsv1.Deployment
+	w inventory
 	// pending are the objects to read, in their order.
 	pending []pending
 	// judges says to judge objects as an API server does, which refuses some.
@@ -45,7 +40,7 @@ type pending struct {
 	head
 	place explain.Origin
 	text  []byte
-	read  func(*loader, explain.Object, []byte) error
+	kind  kind
 }
 
 // newLoader returns a loader for PureLB in namespace. If it is "", find finds it.
@@ -73,7 +68,7 @@ func (l *loader) world() explain.World {
 		known := len(l.w.Mistakes)
 		err := l.defined(&p, o)
 		if err == nil {
-			err = p.read(l, o, p.text)
+			err = l.decode(p, o)
 		}
 		if err != nil && len(l.w.Mistakes) == known {
 			at, text := wrongType(err)
@@ -83,10 +78,13 @@ func (l *loader) world() explain.World {
 			l.guess(o, explain.FieldNamespace, "the plugin assumes namespace "+o.Namespace)
 		}
 	}
-	l.choose()
-	newest(&l.w)
-	missing(&l.w)
-	return l.w
+	for i := range l.w.Services {
+		l.complete(&l.w.Services[i])
+	}
+	l.w.settle()
+	newest(&l.w.World)
+	l.w.missing()
+	return l.w.World
 }
 
 // head has the fields that every object has.
@@ -154,17 +152,17 @@ func (l *loader) object(place explain.Origin, text []byte, found bool) {
 	if strings.HasPrefix(h.Metadata.Annotations["helm.sh/hook"], "test") {
 		return // Only "helm test" creates it, for a short time.
 	}
-	read, known := kinds[groupOf(h.APIVersion)+h.Kind]
-	if !known || h.APIVersion == "" || !served(h.APIVersion) {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.Group == groupOf(h.APIVersion) && k.Kind == h.Kind })
+	if i < 0 || h.APIVersion == "" || !served(h.APIVersion) {
 		l.unknown(place, h)
 		return
 	}
-	l.pending = append(l.pending, pending{h, place, text, read})
+	l.pending = append(l.pending, pending{h, place, text, kinds[i]})
 }
 
 // name returns the name of p, with the namespace that it has or gets.
 func (l *loader) name(p pending) explain.Object {
-	return explain.Object{Kind: p.Kind, Namespace: cmp.Or(p.Metadata.Namespace, l.namespaceOf(p.head)), Name: p.Metadata.Name}
+	return explain.Object{Kind: p.Kind, Namespace: cmp.Or(p.Metadata.Namespace, l.namespaceOf(p.kind)), Name: p.Metadata.Name}
 }
 
 // find returns the namespaces that PureLB runs in, by its Leases, Pods and Deployments. A Lease counts
@@ -176,11 +174,11 @@ func (l *loader) find(objects string) (homes []string) {
 	var leases []coordinationv1.Lease
 	var now time.Time
 	for _, p := range l.pending {
-		switch kind := groupOf(p.APIVersion) + p.Kind; {
+		switch {
 		case p.Metadata.Namespace == "":
-		case (kind == "Pod" || kind == "apps/Deployment") && p.Metadata.Labels["app"] == "purelb":
+		case (p.Kind == "Pod" || p.Kind == "Deployment") && p.Metadata.Labels["app"] == "purelb":
 			homes = append(homes, p.Metadata.Namespace)
-		case kind == "coordination.k8s.io/Lease":
+		case p.Kind == "Lease":
 			var one coordinationv1.Lease
 			_ = json.Unmarshal(p.text, &one) // world records the mistake.
 			if t := renewal(one); t.After(now) {
@@ -189,7 +187,7 @@ func (l *loader) find(objects string) (homes []string) {
 			if one.Name == leaderLease || strings.HasPrefix(one.Name, lease.Prefix) {
 				leases = append(leases, one)
 			}
-		case groupOf(p.APIVersion) == "purelb.io/", kind == "bgp.purelb.io/BGPConfiguration":
+		case p.kind.Group == v2.GroupVersion.Group, p.Kind == "BGPConfiguration":
 			configured = append(configured, p.Metadata.Namespace)
 		}
 	}
@@ -216,9 +214,9 @@ func (l *loader) guess(o explain.Object, field, what string) {
 // served reports whether an API server with PureLB's definitions accepts objects of apiVersion.
 func served(apiVersion string) bool {
 	switch groupOf(apiVersion) {
-	case "purelb.io/":
+	case v2.GroupVersion.Group:
 		return slices.Contains([]string{v1.GroupVersion.String(), v2.GroupVersion.String()}, apiVersion)
-	case "bgp.purelb.io/":
+	case bgpv1.GroupVersion.Group:
 		return apiVersion == bgpv1.GroupVersion.String()
 	}
 	return true
@@ -248,7 +246,7 @@ func (l *loader) unknown(place explain.Origin, h head) {
 			`leave it out, or give the output of "helm template" or "kubectl kustomize" in place of their sources`})
 		return
 	}
-	if group := groupOf(h.APIVersion); group == "purelb.io/" || group == "bgp.purelb.io/" || group == "purelb/" {
+	if group := groupOf(h.APIVersion); group == v2.GroupVersion.Group || group == bgpv1.GroupVersion.Group || group == "purelb" {
 		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: place.At(""), Message: fmt.Sprintf(
 			"PureLB has no objects of apiVersion %q and kind %q; it has ServiceGroup and LBNodeAgent of %s and v1, and BGPConfiguration and BGPNodeStatus of %s",
 			h.APIVersion, h.Kind, v2.GroupVersion, bgpv1.GroupVersion)})
@@ -259,81 +257,44 @@ func (l *loader) mistake(o explain.Object, field, message string) {
 	l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Object: o, Field: field, Message: message})
 }
 
-// namespaceOf returns the namespace of an object that does not name one.
-func (l *loader) namespaceOf(h head) string {
-	switch groupOf(h.APIVersion) + h.Kind {
-	case "Node", "Namespace", "networking.k8s.io/ServiceCIDR", "bgp.purelb.io/BGPNodeStatus":
+// namespaceOf returns the namespace of an object of k that does not name one.
+func (l *loader) namespaceOf(k kind) string {
+	switch {
+	case k.clustered:
 		return ""
-	case "Service", "discovery.k8s.io/EndpointSlice":
+	case k.users:
 		return metav1.NamespaceDefault
 	}
 	return l.w.Namespace
 }
 
-// groupOf returns the API group with a slash, or "" for the core group.
+// groupOf returns the API group, or "" for the core group.
 func groupOf(apiVersion string) string {
 	group, _, named := strings.Cut(apiVersion, "/")
 	if !named {
 		return ""
 	}
-	return group + "/"
+	return group
 }
 
-// kinds are the functions that read objects, by API group and kind.
-var kinds = map[string]func(*loader, explain.Object, []byte) error{
-	"purelb.io/ServiceGroup":         into(func(l *loader) *[]v2.ServiceGroup { return &l.w.Groups }),
-	"purelb.io/LBNodeAgent":          into(func(l *loader) *[]v2.LBNodeAgent { return &l.w.Agents }),
-	"bgp.purelb.io/BGPConfiguration": into(func(l *loader) *[]bgpv1.BGPConfiguration { return &l.w.Configurations }),
-	"bgp.purelb.io/BGPNodeStatus":    into(func(l *loader) *[]bgpv1.BGPNodeStatus { return &l.w.NodeStatuses }),
-	"Service":                        into(func(l *loader) *[]corev1.Service { return &l.w.Services }),
-	"Node":                           into(func(l *loader) *[]corev1.Node { return &l.w.Nodes }),
-	"Pod":                            into(func(l *loader) *[]corev1.Pod { return &l.w.Pods }),
-	"Namespace":                      into(func(l *loader) *[]corev1.Namespace { return &l.namespaces }),
-	"discovery.k8s.io/EndpointSlice": into(func(l *loader) *[]discoveryv1.EndpointSlice { return &l.w.EndpointSlices }),
-	"networking.k8s.io/ServiceCIDR":  into(func(l *loader) *[]networkingv1.ServiceCIDR { return &l.w.Networks }),
-	"coordination.k8s.io/Lease":      into(func(l *loader) *[]coordinationv1.Lease { return &l.w.Leases }),
-	"apps/Deployment":                into(func(l *loader) *[]appsv1.Deployment { return &l.deployments }),
-}
-
-// into returns a function that decodes an object as the API server does, and appends it to a list.
-// Unknown fields are mistakes, because kubectl refuses them too.
-func into[T any](list func(*loader) *[]T) func(*loader, explain.Object, []byte) error {
-	return func(l *loader, o explain.Object, text []byte) error {
-		var one T
-		unknown, err := kubejson.UnmarshalStrict(text, &one)
-		if err != nil {
-			return err
-		}
-		for _, u := range unknown {
-			l.mistake(o, fieldOf(u.Error()), oneLine(u))
-		}
-		any(&one).(metav1.Object).SetNamespace(o.Namespace)
-		*list(l) = append(*list(l), one)
-		return nil
+// decode decodes p, which is called o, as the API server does, and adds it to the objects. Unknown fields are
+// mistakes, because kubectl refuses them too.
+func (l *loader) decode(p pending, o explain.Object) error {
+	one, err := scheme().New(p.kind.GroupVersionKind)
+	if err != nil {
+		return err
 	}
-}
-
-// choose keeps the objects that matter to PureLB, and reads how PureLB is installed.
-func (l *loader) choose() {
-	elsewhere := func(o metav1.Object) bool { return o.GetNamespace() != l.w.Namespace }
-	l.w.Pods = slices.DeleteFunc(l.w.Pods, func(p corev1.Pod) bool { return elsewhere(&p) || p.Labels["app"] != "purelb" })
-	l.w.Leases = slices.DeleteFunc(ofNodes(l.w.Leases), func(o coordinationv1.Lease) bool { return elsewhere(&o) })
-	services := l.w.Services
-	l.w.Services = nil
-	for i := range services {
-		l.complete(&services[i])
-		addService(&l.w, services[i])
+	unknown, err := kubejson.UnmarshalStrict(p.text, one)
+	if err != nil {
+		return err
 	}
-	for _, ns := range l.namespaces {
-		l.w.Namespaces = append(l.w.Namespaces, metav1.PartialObjectMetadata{ObjectMeta: ns.ObjectMeta})
+	for _, u := range unknown {
+		l.mistake(o, fieldOf(u.Error()), oneLine(u))
 	}
-	var allocator *corev1.PodSpec
-	for i := range l.deployments {
-		if spec := &l.deployments[i].Spec.Template.Spec; container(spec, "allocator") != nil {
-			allocator = spec
-		}
-	}
-	settle(&l.w, allocator)
+	object := one.(client.Object)
+	object.SetNamespace(o.Namespace)
+	p.kind.add(&l.w, object)
+	return nil
 }
 
 // fieldOf returns the path in quotes of an error such as `unknown field "spec.x"`.

@@ -6,41 +6,38 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/explain"
 )
 
-// question is one list to read.
-type question struct {
-	kind string
-	list client.ObjectList
-	opts []client.ListOption
-}
-
-// ask reads all lists, and returns those that it cannot read. It fails if it can read none.
-func ask(ctx context.Context, c client.Client, questions []question) ([]explain.Unread, error) {
-	errs := make([]error, len(questions))
+// ask reads the kinds that answers need, and returns those that it cannot read. It fails if it can read none.
+func (r *reader) ask(ctx context.Context, f *inventory) ([]explain.Unread, error) {
+	asked := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.later || r.noBGP && k.Group == bgpv1.GroupVersion.Group })
+	errs := make([]error, len(asked))
 	var all sync.WaitGroup
-	for i, q := range questions {
-		all.Go(func() { errs[i] = list(ctx, c, q) })
+	for i, k := range asked {
+		var opts []client.ListOption
+		if k.home {
+			opts = []client.ListOption{client.InNamespace(r.namespace), k.labels}
+		}
+		all.Go(func() { errs[i] = k.read(ctx, r, f, opts...) })
 	}
 	all.Wait()
 	var unread []explain.Unread
-	for i, q := range questions {
+	for i, k := range asked {
 		if errs[i] != nil {
-			unread = append(unread, unreadBy(q.kind, errs[i]))
+			unread = append(unread, unreadBy(k.known, errs[i]))
 		}
 	}
-	if len(unread) < len(questions) {
+	if len(unread) < len(asked) {
 		return unread, nil
 	}
 	return nil, unreadable(errs)
@@ -80,28 +77,6 @@ func unreadBy(kind string, err error) explain.Unread {
 		return explain.NewUnread(kind, explain.Forbidden, "")
 	}
 	return explain.NewUnread(kind, explain.Failed, oneLine(err))
-}
-
-// page is how many objects one request asks for.
-const page = 1000
-
-// list reads a list in pages, so that the API server or a proxy does not cut off a large response.
-// If the pages expire before the last one, it reads the list in one request.
-func list(ctx context.Context, c client.Client, q question) error {
-	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		one := q.list.DeepCopyObject().(client.ObjectList)
-		return one, c.List(ctx, one, append([]client.ListOption{client.Limit(o.Limit), client.Continue(o.Continue)}, q.opts...)...)
-	})
-	pages.PageSize = page
-	all, _, err := pages.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	items, err := meta.ExtractList(all)
-	if err != nil {
-		return err
-	}
-	return meta.SetList(q.list, items)
 }
 
 // hopeless reports whether another attempt cannot succeed: the credentials, the rights, the

@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -149,13 +148,15 @@ func (r *reader) collect(ctx context.Context, c kubernetes.Interface, w explain.
 
 // objectsOf returns the objects of w as YAML, each in its own document.
 func (r *reader) objectsOf(w explain.World, redact *redactor) ([]byte, error) {
-	var namespaces []corev1.Namespace
-	for _, n := range w.Namespaces {
-		namespaces = append(namespaces, corev1.Namespace{ObjectMeta: n.ObjectMeta})
+	var objects []client.Object
+	for _, k := range kinds {
+		objects = append(objects, k.objects(&inventory{World: w})...)
+	}
+	for i := range w.Others {
+		objects = append(objects, &w.Others[i])
 	}
 	var trees []map[string]any
-	for _, o := range slices.Concat(objects(w.Groups), objects(w.Agents), objects(w.Configurations), objects(w.NodeStatuses), objects(w.Services), objects(w.Others),
-		objects(w.Nodes), objects(namespaces), objects(w.Pods), objects(w.Leases), objects(w.Networks), objects(w.EndpointSlices)) {
+	for _, o := range objects {
 		kind, err := r.GroupVersionKindFor(o)
 		if err != nil {
 			return nil, err
@@ -178,15 +179,4 @@ func (r *reader) objectsOf(w explain.World, redact *redactor) ([]byte, error) {
 		all.Write(text)
 	}
 	return all.Bytes(), nil
-}
-
-// objects returns a list as one of any objects.
-func objects[T any, P interface {
-	*T
-	client.Object
-}](list []T) (all []client.Object) {
-	for i := range list {
-		all = append(all, P(&list[i]))
-	}
-	return all
 }
