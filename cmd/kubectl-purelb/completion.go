@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -56,36 +53,24 @@ func (o *options) complete(names func(explain.World) []string) cobra.CompletionF
 	}
 }
 
-func serviceNames(w explain.World) []string {
-	var names []string
-	for i := range w.Services {
-		names = append(names, w.Services[i].Namespace+"/"+w.Services[i].Name)
+var (
+	serviceNames = namesOf(explain.KindServices, func(o client.Object) string { return o.GetNamespace() + "/" + o.GetName() })
+	// serviceNamespaces are the namespaces of Services.
+	serviceNamespaces  = namesOf(explain.KindServices, client.Object.GetNamespace)
+	groupNames         = namesOf(explain.KindGroups, client.Object.GetName)
+	nodeNames          = namesOf(explain.KindNodes, client.Object.GetName)
+	agentNames         = namesOf(explain.KindAgents, client.Object.GetName)
+	configurationNames = namesOf(explain.KindConfigurations, client.Object.GetName)
+)
+
+// namesOf returns a function that returns a name of each object of a kind.
+func namesOf(known string, name func(client.Object) string) func(explain.World) []string {
+	return func(w explain.World) (names []string) {
+		for _, o := range kindOf(known).objects(&inventory{World: w}) {
+			names = append(names, name(o))
+		}
+		return distinct(names)
 	}
-	return names
-}
-
-func groupNames(w explain.World) []string { return namesOf(w.Groups, (*v2.ServiceGroup).GetName) }
-
-// namespaceNames returns the namespaces of Services.
-func namespaceNames(w explain.World) []string {
-	all := namesOf(w.Services, (*corev1.Service).GetNamespace)
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-func nodeNames(w explain.World) []string { return namesOf(w.Nodes, (*corev1.Node).GetName) }
-
-func agentNames(w explain.World) []string { return namesOf(w.Agents, (*v2.LBNodeAgent).GetName) }
-
-func configurationNames(w explain.World) []string {
-	return namesOf(w.Configurations, (*bgpv1.BGPConfiguration).GetName)
-}
-
-func namesOf[T any](all []T, name func(*T) string) (names []string) {
-	for i := range all {
-		names = append(names, name(&all[i]))
-	}
-	return names
 }
 
 func addresses(w explain.World) []string {

@@ -76,7 +76,7 @@ there is no answer.`,
 	_ = root.RegisterFlagCompletionFunc("output", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return formats(cmd), cobra.ShellCompDirectiveNoFileComp
 	})
-	_ = root.RegisterFlagCompletionFunc("namespace", o.complete(namespaceNames))
+	_ = root.RegisterFlagCompletionFunc("namespace", o.complete(serviceNamespaces))
 	o.addCompletion(root)
 	return root
 }
