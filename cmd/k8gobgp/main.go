@@ -28,6 +28,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 	defer stop()
 	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	if errors.Is(err, gobgp.ErrRestart) {
+		// The kubelet would delay the second restart of the container within ten minutes by 10 s, and each further one more.
+		err = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "k8gobgp:", err)
 		os.Exit(1)

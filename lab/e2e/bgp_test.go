@@ -208,6 +208,38 @@ func TestARolloutLosesNoRouteAndNoPacket(t *testing.T) {
 	}
 }
 
+// GoBGP changes no global option, so each speaker begins again, in its container.
+func TestAnotherBGPServerLosesNoRouteAndNoPacket(t *testing.T) {
+	w := newWorldFor(t, 5*time.Minute)
+	w.sessions()
+	addresses := w.remote()
+	f, probe, had, starts := w.followRoutes(), w.probe(addresses[0]), w.told(), map[string]int32{}
+	for _, n := range nodeNames() {
+		starts[n] = w.restarts(n)
+	}
+	w.apply(strings.Replace(peering(withBFD), "{asn: 64515,", "{asn: 64515, listenPort: 1179,", 1))
+	t.Cleanup(func() {
+		had := w.told()
+		w.apply(peering(withBFD))
+		for _, n := range nodeNames() {
+			w.again(n, had[n])
+		}
+	})
+	for _, n := range nodeNames() {
+		w.again(n, had[n])
+	}
+	time.Sleep(3 * time.Second) // a late loss counts too
+	f.nothing(addresses...)
+	if r := probe.Stop(); r.Lost() > 0 {
+		t.Errorf("the client lost packets: %s", r)
+	}
+	for n, before := range starts {
+		if now := w.restarts(n); now != before {
+			t.Errorf("the kubelet started containers of %s %d times again", n, now-before)
+		}
+	}
+}
+
 func TestKilledAgentsDoNotAffectBGP(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()

@@ -325,7 +325,7 @@ func (w *world) replaceAgent(node string) {
 	})
 }
 
-// restarts returns the number of restarts of the agent's container on a node.
+// restarts returns the number of restarts of the containers of the agent and the speaker on a node.
 func (w *world) restarts(node string) (n int32) {
 	w.t.Helper()
 	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "lbnodeagent"})
@@ -336,7 +336,7 @@ func (w *world) restarts(node string) (n int32) {
 		if p.Spec.NodeName != node || p.DeletionTimestamp != nil {
 			continue
 		}
-		for _, c := range p.Status.ContainerStatuses {
+		for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 			n += c.RestartCount
 		}
 	}

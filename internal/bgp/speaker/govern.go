@@ -332,6 +332,10 @@ func (s *Speaker) finish(ctx context.Context, now time.Time, t *task) {
 	if t.applies {
 		s.takeApplied(ctx, now, t)
 	}
+	if s.restarts {
+		s.Log.InfoContext(ctx, "restarting", "node", s.Node, "reason", t.refused)
+		t.err = nil // it is no failure
+	}
 	if s.input.Config == nil || t.waits {
 		g.End(now, nil)
 		if !t.waits {

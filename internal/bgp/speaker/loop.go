@@ -5,12 +5,13 @@ import (
 	"reflect"
 	"time"
 
+	"purelb.io/purelb/internal/bgp/gobgp"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// Run lets the node speak BGP until ctx is done or only a new process can apply the configuration, and then
-// ends the sessions.
+// Run lets the node speak BGP until ctx is done, and then ends the sessions. It also ends, with gobgp.ErrRestart, if
+// only a speaker that begins again can apply the configuration.
 func (s *Speaker) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.life = life
@@ -33,6 +34,9 @@ func (s *Speaker) Run(ctx context.Context) error {
 		return s.fatal
 	}
 	s.depart(life, &w)
+	if s.restarts {
+		return gobgp.ErrRestart
+	}
 	return nil
 }
 

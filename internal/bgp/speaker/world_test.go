@@ -3,6 +3,7 @@ package speaker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +24,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/bfd"
+	"purelb.io/purelb/internal/bgp/gobgp"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
 )
@@ -108,7 +110,7 @@ func inWorld(t *testing.T, spec string, before func(*world), test func(*world)) 
 		w.start()
 		settle()
 		test(w)
-		if err := w.end(); err != nil {
+		if err := w.end(); err != nil && !errors.Is(err, gobgp.ErrRestart) {
 			t.Errorf("the speaker ended with %v", err)
 		}
 	})

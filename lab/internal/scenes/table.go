@@ -46,6 +46,7 @@ var All = []Scene{
 	{Test: "TestALocalAddressWithTrafficPolicyLocalFollowsEndpoints"},
 	{Test: "TestTheHoldTimeRemovesANodeWithoutPower"},
 	{Test: "TestARolloutLosesNoRouteAndNoPacket"},
+	{Test: "TestAnotherBGPServerLosesNoRouteAndNoPacket"},
 	{Test: "TestADrainMovesAddressesWithoutAGap", Promise: 3},
 	{Test: "TestADrainedNodeHandsOverWhenItIsShutDown"},
 	{Test: "TestARolloutOfTheAgentsLosesNothing"},
