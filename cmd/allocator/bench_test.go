@@ -285,7 +285,7 @@ func (w *bulkWorld) patches(services []*corev1.Service) [][]byte {
 	all := make([][]byte, len(services))
 	for i, svc := range services {
 		result := service.Result{
-			Addresses: []netip.Addr{a}, From: "default", PoolType: service.PoolRemote,
+			Addresses: []netip.Addr{a}, Origin: service.Origin{From: "default", PoolType: service.PoolRemote},
 			Allocated: true, Reason: "Allocated", Message: "Assigned " + a.String() + " from pool default",
 		}
 		full, err := result.Patch(svc, time.Now())

@@ -78,7 +78,7 @@ func (m *movers) served(o map[string]any) map[string]any {
 		if len(addresses) == 0 {
 			addresses = []netip.Addr{netip.MustParseAddr("192.168.10.203")}
 		}
-		patch, _ = service.Result{Addresses: addresses, From: "default", PoolType: service.PoolLocal}.Patch(&svc, time.Now())
+		patch, _ = service.Result{Addresses: addresses, Origin: service.Origin{From: "default", PoolType: service.PoolLocal}}.Patch(&svc, time.Now())
 	}
 	var change map[string]any
 	_ = json.Unmarshal(patch, &change)

@@ -145,7 +145,7 @@ func (w *idleWorld) serve() {
 	expect.NoError(w, err)
 	first := netip.MustParseAddr("10.64.0.1")
 	patch, err := service.Result{
-		Addresses: []netip.Addr{first}, From: "default", PoolType: service.PoolRemote,
+		Addresses: []netip.Addr{first}, Origin: service.Origin{From: "default", PoolType: service.PoolRemote},
 		Allocated: true, Reason: "Allocated", Message: "Assigned " + first.String() + " from pool default",
 	}.Patch(svc, time.Now())
 	expect.NoError(w, err)

@@ -108,7 +108,7 @@ func (r Result) annotations() map[string]string {
 	if r.SkipIPv6DAD {
 		wanted[AnnotationSkipIPv6DAD] = "true"
 	}
-	wanted[AnnotationIPAMRecord] = objectsText(r.Records)
+	wanted[AnnotationIPAMRecord] = objectsText(r.Objects)
 	delete(wanted, AnnotationAnnouncingUnknown)
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
 		if slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool { return addr.FamilyOf(a) == f }) {

@@ -21,7 +21,7 @@ var now = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 
 func allocated(addresses ...string) service.Result {
 	return service.Result{
-		Addresses: addrs(addresses...), From: "blue", PoolType: service.PoolLocal,
+		Addresses: addrs(addresses...), Origin: service.Origin{From: "blue", PoolType: service.PoolLocal},
 		Allocated: true, Reason: "Allocated", Message: "as asked",
 	}
 }
@@ -58,7 +58,7 @@ func patched(t interface{ Fatal(...any) }, s *corev1.Service, patch []byte) *cor
 func TestAnAllocationIsOnePatch(t *testing.T) {
 	r := allocated("192.0.2.1", "2001:db8::1")
 	r.SkipIPv6DAD = true
-	r.Records = map[netip.Addr]string{netip.MustParseAddr("192.0.2.1"): "https://netbox/1/"}
+	r.Objects = map[netip.Addr]string{netip.MustParseAddr("192.0.2.1"): "https://netbox/1/"}
 	patch, err := r.Patch(svc(), now)
 	if err != nil {
 		t.Fatal(err)
@@ -227,12 +227,14 @@ func TestPatchedServiceReadsBack(t *testing.T) {
 	address := rapid.SampledFrom(addrs("192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"))
 	result := rapid.Custom(func(t *rapid.T) service.Result {
 		return service.Result{
-			Addresses:   rapid.SliceOfNDistinct(address, 0, 3, rapid.ID).Draw(t, "addresses"),
-			From:        rapid.SampledFrom([]string{"blue", "green", "blue, green"}).Draw(t, "from"),
-			PoolType:    rapid.SampledFrom([]string{service.PoolLocal, service.PoolRemote}).Draw(t, "type"),
-			SkipIPv6DAD: rapid.Bool().Draw(t, "dad"),
-			Records: rapid.SampledFrom([]map[netip.Addr]string{nil, {netip.MustParseAddr("192.0.2.1"): "https://netbox/1/?a=b,c"},
-				{netip.MustParseAddr("192.0.2.1"): "https://netbox/1/", netip.MustParseAddr("2001:db8::1"): "https://netbox/2/"}}).Draw(t, "records"),
+			Addresses: rapid.SliceOfNDistinct(address, 0, 3, rapid.ID).Draw(t, "addresses"),
+			Origin: service.Origin{
+				From:        rapid.SampledFrom([]string{"blue", "green", "blue, green"}).Draw(t, "from"),
+				PoolType:    rapid.SampledFrom([]string{service.PoolLocal, service.PoolRemote}).Draw(t, "type"),
+				SkipIPv6DAD: rapid.Bool().Draw(t, "dad"),
+				Objects: rapid.SampledFrom([]map[netip.Addr]string{nil, {netip.MustParseAddr("192.0.2.1"): "https://netbox/1/?a=b,c"},
+					{netip.MustParseAddr("192.0.2.1"): "https://netbox/1/", netip.MustParseAddr("2001:db8::1"): "https://netbox/2/"}}).Draw(t, "objects"),
+			},
 			Allocated: rapid.Bool().Draw(t, "allocated"),
 			Reason:    rapid.SampledFrom([]string{"A", "B"}).Draw(t, "reason"),
 			Message:   rapid.SampledFrom([]string{"a", "b"}).Draw(t, "message"),
@@ -249,7 +251,7 @@ func TestPatchedServiceReadsBack(t *testing.T) {
 			if diff := cmp.Diff(r.Addresses, read.Held, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("addresses (-want +got):\n%s", diff)
 			}
-			if has := len(r.Addresses) > 0; service.Branded(s) != has || has && (read.From != r.From || read.PoolType != r.PoolType || read.SkipIPv6DAD != r.SkipIPv6DAD || !maps.Equal(read.Records, r.Records)) {
+			if has := len(r.Addresses) > 0; service.Branded(s) != has || has && (read.From != r.From || read.PoolType != r.PoolType || read.SkipIPv6DAD != r.SkipIPv6DAD || !maps.Equal(read.Objects, r.Objects)) {
 				t.Fatalf("annotations %v after %+v", s.Annotations, r)
 			}
 			if !service.Says(s, r.Reason, r.Message) {

@@ -27,6 +27,14 @@ const mostRecord = 32 << 10
 type Record struct {
 	// Addresses are in the order of the status.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
+	Origin
+	// Reevaluated says that the present annotation AnnotationReevaluate has had its effect, and
+	// has none again.
+	Reevaluated bool `json:"reevaluated,omitempty"`
+}
+
+// Origin says where the addresses of a Service are from, and what they were when they were given.
+type Origin struct {
 	// From names the groups of the addresses, separated by ", ".
 	From string `json:"from,omitempty"`
 	// PoolType is PoolLocal or PoolRemote.
@@ -37,9 +45,6 @@ type Record struct {
 	Restricted string `json:"restricted,omitempty"`
 	// Objects are the objects of IPAM systems that hold addresses.
 	Objects map[netip.Addr]string `json:"objects,omitempty"`
-	// Reevaluated says that the present annotation AnnotationReevaluate has had its effect, and
-	// has none again.
-	Reevaluated bool `json:"reevaluated,omitempty"`
 }
 
 // RecordOf returns the record of svc, and whether svc has one. If svc has none, an older version of
@@ -84,12 +89,12 @@ func agrees(message string, addresses []netip.Addr) bool {
 // said, its condition. The versions before the condition wrote only the brand: then PureLB gave all
 // addresses in the status.
 func olderRecord(svc *corev1.Service, said *metav1.Condition) Record {
-	r := Record{
+	r := Record{Origin: Origin{
 		From:        svc.Annotations[AnnotationAllocatedFrom],
 		PoolType:    svc.Annotations[AnnotationPoolType],
 		SkipIPv6DAD: svc.Annotations[AnnotationSkipIPv6DAD] == "true",
 		Objects:     objectsOf(svc.Annotations[AnnotationIPAMRecord]),
-	}
+	}}
 	if said != nil {
 		r.Addresses = named(said.Message)
 	}

@@ -90,10 +90,8 @@ type Request struct {
 	// Held are the addresses in the status that the Service has by right: those that PureLB gave,
 	// or all of them if another controller decides.
 	Held []netip.Addr
-	// From, PoolType, SkipIPv6DAD, Restricted and Records are those of the Record.
-	From, Restricted, PoolType string
-	SkipIPv6DAD                bool
-	Records                    map[netip.Addr]string
+	// Origin is that of the Record.
+	Origin
 	// LocalPolicy says that externalTrafficPolicy is Local. AllowLocal says that
 	// AnnotationAllowLocal is present.
 	LocalPolicy, AllowLocal bool
@@ -152,12 +150,8 @@ func (ru Rules) Read(svc *corev1.Service) Request {
 		Ports:       ports(svc.Spec.Ports),
 		Labels:      svc.Labels,
 		Hostname:    hostname(svc),
-		From:        given.From,
-		PoolType:    given.PoolType,
-		SkipIPv6DAD: given.SkipIPv6DAD,
-		Restricted:  given.Restricted,
+		Origin:      given.Origin,
 		LocalPolicy: LocalPolicy(svc),
-		Records:     given.Objects,
 		Unread:      ru.unread(svc),
 		External:    External(svc),
 	}

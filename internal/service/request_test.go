@@ -109,7 +109,7 @@ func TestReadRequest(t *testing.T) {
 		{"the selector of another Service is not read", svc(func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"a": "1"} }), with(func(*service.Request) {})},
 		{"records, some of them unreadable", svc(annotated(service.AnnotationIPAMRecord, "192.0.2.1=https://netbox/1/?a=b =x 192.0.2.2 300.1.1.1=y 2001:db8::1=z")),
 			with(func(r *service.Request) {
-				r.Records = map[netip.Addr]string{addrs("192.0.2.1")[0]: "https://netbox/1/?a=b", addrs("2001:db8::1")[0]: "z"}
+				r.Objects = map[netip.Addr]string{addrs("192.0.2.1")[0]: "https://netbox/1/?a=b", addrs("2001:db8::1")[0]: "z"}
 			})},
 		{"a sharing key", svc(annotated(service.AnnotationSharing, "k")), with(func(r *service.Request) { r.SharingKey = "k" })},
 

@@ -20,14 +20,8 @@ const ConditionAllocated = "purelb.io/Allocated"
 type Result struct {
 	// Addresses are in the order that the status must have.
 	Addresses []netip.Addr
-	// From, PoolType and SkipIPv6DAD are the annotations. Without addresses
-	// they do not matter.
-	From, PoolType string
-	SkipIPv6DAD    bool
-	// Restricted is that of the Record.
-	Restricted string
-	// Records are the objects of IPAM systems that hold the Addresses.
-	Records map[netip.Addr]string
+	// Origin does not matter without addresses.
+	Origin
 	// Allocated is the status of ConditionAllocated, with Reason and Message.
 	Allocated       bool
 	Reason, Message string
@@ -43,8 +37,7 @@ type Result struct {
 func (r Result) record() Record {
 	given := Record{Reevaluated: r.KeepReevaluate}
 	if len(r.Addresses) > 0 {
-		given.Addresses, given.From, given.PoolType, given.SkipIPv6DAD, given.Objects = r.Addresses, r.From, r.PoolType, r.SkipIPv6DAD, r.Records
-		given.Restricted = r.Restricted
+		given.Addresses, given.Origin = r.Addresses, r.Origin
 	}
 	return given
 }

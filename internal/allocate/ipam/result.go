@@ -16,16 +16,14 @@ import (
 // stay is what it was at their allocation, according to the Service's record. An older version left
 // no record, but annotations, which anybody may have changed.
 func (c *chooser) result(d decision) service.Result {
-	result := service.Result{
-		Addresses: d.addresses, From: c.from(d.addresses, all, c.r.From), PoolType: c.r.PoolType,
-		SkipIPv6DAD: c.skipIPv6DAD(d.addresses), Records: c.records(d.addresses),
-		Restricted:  c.from(d.addresses, restricted, c.r.Restricted),
-		Reevaluated: c.r.Reevaluate && !d.unfit, KeepReevaluate: c.r.Reevaluated,
+	origin := service.Origin{
+		From: c.from(d.addresses, all, c.r.From), PoolType: c.r.PoolType, SkipIPv6DAD: c.skipIPv6DAD(d.addresses),
+		Restricted: c.from(d.addresses, restricted, c.r.Restricted), Objects: c.objects(d.addresses),
 	}
 	if !c.r.Recorded || c.r.PoolType == "" || !slices.Equal(d.addresses, c.r.Held) {
-		result.PoolType = c.poolType(d.addresses)
+		origin.PoolType = c.poolType(d.addresses)
 	}
-	return result
+	return service.Result{Addresses: d.addresses, Origin: origin, Reevaluated: c.r.Reevaluate && !d.unfit, KeepReevaluate: c.r.Reevaluated}
 }
 
 func all(groups.Group) bool { return true }
@@ -57,23 +55,23 @@ func (c *chooser) from(addresses []netip.Addr, wanted func(groups.Group) bool, s
 	return strings.Join(names, ", ")
 }
 
-// records returns the objects in backends that hold addresses, from the grants of the
+// objects returns the objects in backends that hold addresses, from the grants of the
 // backends. For an address that an earlier process got, it repeats what the Service shows.
-func (c *chooser) records(addresses []netip.Addr) map[netip.Addr]string {
-	var records map[netip.Addr]string
+func (c *chooser) objects(addresses []netip.Addr) map[netip.Addr]string {
+	var objects map[netip.Addr]string
 	for _, a := range addresses {
 		if g, _, ok := c.GroupOf(a); ok && g.Backend == "" {
 			continue
 		}
 		grant, _ := c.Claims.GrantOf(a)
-		if object := cmp.Or(grant.Object, c.r.Records[a]); object != "" {
-			if records == nil {
-				records = map[netip.Addr]string{}
+		if object := cmp.Or(grant.Object, c.r.Objects[a]); object != "" {
+			if objects == nil {
+				objects = map[netip.Addr]string{}
 			}
-			records[a] = object
+			objects[a] = object
 		}
 	}
-	return records
+	return objects
 }
 
 // poolType returns local if all addresses are local. For addresses that are in no group and
