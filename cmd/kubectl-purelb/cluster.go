@@ -171,7 +171,7 @@ func (r *reader) homesIn(ctx context.Context, where ...client.ListOption) []stri
 	_ = pods.read(ctx, r, &f, append(where, pods.labels)...)
 	slices.SortStableFunc(f.Pods, func(a, b corev1.Pod) int { return strings.Compare(a.Namespace, b.Namespace) })
 	for i := range f.Pods {
-		if container(&f.Pods[i].Spec, "allocator") != nil || container(&f.Pods[i].Spec, "lbnodeagent") != nil {
+		if explain.ContainerOf(&f.Pods[i].Spec, "allocator") != nil || explain.ContainerOf(&f.Pods[i].Spec, "lbnodeagent") != nil {
 			homes = append(homes, f.Pods[i].Namespace)
 		}
 	}

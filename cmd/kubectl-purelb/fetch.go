@@ -47,7 +47,7 @@ func podsToAsk(w explain.World, nodes []string) (asked []corev1.Pod, left []stri
 	unwell := func(s corev1.ContainerStatus) bool { return !s.Ready || s.RestartCount > 0 }
 	rank := func(p corev1.Pod) int {
 		switch {
-		case container(&p.Spec, "lbnodeagent") == nil:
+		case explain.ContainerOf(&p.Spec, "lbnodeagent") == nil:
 			return 0
 		case slices.Contains(nodes, p.Spec.NodeName):
 			return 1

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/explain"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -37,7 +38,7 @@ func (f *inventory) settle() {
 		specs = append(specs, &f.Pods[i].Spec)
 	}
 	for _, spec := range specs {
-		if c := container(spec, "allocator"); c != nil {
+		if c := explain.ContainerOf(spec, "allocator"); c != nil {
 			f.Settled = true
 			f.Rules.ByDefault = setting(c, "DEFAULT_ANNOUNCER", "default-announcer") == "PureLB"
 			// An allocator with unknown products does not start.
@@ -47,16 +48,6 @@ func (f *inventory) settle() {
 			f.ConfigNamespaces, _ = config.Namespaces(setting(c, "PURELB_CONFIG_NAMESPACES", "config-namespaces"))
 		}
 	}
-}
-
-// container returns the container with this name, or nil.
-func container(spec *corev1.PodSpec, name string) *corev1.Container {
-	for i := range spec.Containers {
-		if spec.Containers[i].Name == name {
-			return &spec.Containers[i]
-		}
-	}
-	return nil
 }
 
 // setting returns the value that c gets from a flag, or otherwise from its environment.

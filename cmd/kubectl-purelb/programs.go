@@ -42,7 +42,7 @@ type monitored struct {
 func serving(pods []corev1.Pod, name string) (all []monitored) {
 	for i := range pods {
 		p := &pods[i]
-		c := container(&p.Spec, name)
+		c := explain.ContainerOf(&p.Spec, name)
 		if c == nil || p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
 			continue
 		}

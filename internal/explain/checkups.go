@@ -70,7 +70,7 @@ func checkPrograms(v *view, _ Facts) result {
 			r.faults = append(r.faults, fmt.Sprintf("there is no pod of the %s: the events of kubectl -n %s describe %s -l component=%s say why", name, v.Namespace, makers[name], name))
 		}
 		for _, p := range v.Pods {
-			if container(p, name) == nil {
+			if ContainerOf(&p.Spec, name) == nil {
 				continue
 			}
 			if why := notReady(p, name); why != "" {

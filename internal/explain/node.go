@@ -92,7 +92,7 @@ func (v *view) podOf(node string) string {
 		return "; whether its pod runs is " + why
 	}
 	for _, p := range v.Pods {
-		if p.Spec.NodeName != node || container(p, agentContainer) == nil {
+		if p.Spec.NodeName != node || ContainerOf(&p.Spec, agentContainer) == nil {
 			continue
 		}
 		if waits := notReady(p, agentContainer); waits != "" {

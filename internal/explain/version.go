@@ -42,23 +42,18 @@ func component(pods []corev1.Pod, name string) Component {
 	c := Component{name: name}
 	var images []string
 	for _, p := range pods {
-		for _, one := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
-			if one.Name != name {
-				continue
-			}
-			c.Pods++
-			if !slices.Contains(images, one.Image) {
-				images = append(images, one.Image)
-			}
+		one := ContainerOf(&p.Spec, name)
+		if one == nil {
+			continue
 		}
-		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-			if s.Name == name && s.Ready {
-				c.Running++
-			}
+		c.Pods++
+		images = append(images, one.Image)
+		if notReady(p, name) == "" {
+			c.Running++
 		}
 	}
 	slices.Sort(images)
-	c.Image = strings.Join(images, ", ")
+	c.Image = strings.Join(slices.Compact(images), ", ")
 	c.ready = c.String()
 	return c
 }
@@ -66,14 +61,16 @@ func component(pods []corev1.Pod, name string) Component {
 // agentContainer is the name of the container of the node agent.
 const agentContainer = "lbnodeagent"
 
-// container returns the container of that name in p, or nil.
-func container(p corev1.Pod, name string) *corev1.Container {
-	all := slices.Concat(p.Spec.InitContainers, p.Spec.Containers)
-	i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == name })
-	if i < 0 {
-		return nil
+// ContainerOf returns the container of that name, or nil.
+func ContainerOf(spec *corev1.PodSpec, name string) *corev1.Container {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
 	}
-	return &all[i]
+	return nil
 }
 
 // notReady says why the container of that name in p is not ready, or returns "".
