@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 
@@ -10,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/config"
 )
 
 // configurationOf returns the BGPConfiguration that counts on a node, or nil if there is none. For
@@ -59,27 +58,18 @@ func (v *view) named(ip netip.Addr, node string, neighbors []bgpv1.NodeNeighbor)
 // peersOf returns the names of the neighbors of a node to which the group of ip is announced, or nil for all.
 func (v *view) peersOf(ip netip.Addr, node string) (names []string) {
 	g, _, ok := v.state.Config.Groups.GroupOf(ip)
-	i := slices.IndexFunc(v.Groups, func(o v2.ServiceGroup) bool { return ok && o.Namespace == g.Namespace && o.Name == g.Name })
-	if i < 0 || v.Groups[i].Spec.BGP == nil {
+	o := v.groupObject(g)
+	if !ok || o == nil || o.Spec.BGP == nil {
 		return nil
 	}
-	of := v.Groups[i].Spec.BGP
-	list := of.Advertisements
-	if len(list) == 0 {
-		list = []v2.Advertisement{{}}
-	}
-	for _, one := range list {
-		if selector := cmp.Or(one.NodeSelector, of.NodeSelector); selector != nil && !v.selects(selector, node) {
+	for _, one := range config.Advertisements(*o.Spec.BGP) {
+		if one.NodeSelector != nil && !v.selects(one.NodeSelector, node) {
 			continue
 		}
-		peers := one.Peers
-		if len(peers) == 0 {
-			peers = of.Peers
-		}
-		if len(peers) == 0 {
+		if len(one.Peers) == 0 {
 			return nil
 		}
-		for _, p := range peers {
+		for _, p := range one.Peers {
 			names = append(names, string(p))
 		}
 	}
