@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -45,7 +46,7 @@ func Group(w World, name string) (Story, error) {
 	var ranges []string
 	for _, p := range g.Pools {
 		r := v.rangeOf(p)
-		ranges = append(ranges, fmt.Sprintf("%s: %s used, %s free", p.Text, knownValue("%d", r.Used), known(r.Available)))
+		ranges = append(ranges, fmt.Sprintf("%s: %s used, %s free", p.Text, cell(reflect.ValueOf(r.Used)), cell(reflect.ValueOf(r.Available))))
 	}
 	s.add("Ranges", ranges...)
 	var services []string

@@ -34,15 +34,17 @@ type PoolGroup struct {
 
 // PoolRange is one range.
 type PoolRange struct {
-	Pool   string `json:"pool"`
-	Subnet string `json:"subnet"`
-	Family string `json:"family"`
+	group  string `col:"SERVICEGROUP"`
+	from   string `col:"TYPE"`
+	Pool   string `json:"pool" col:"POOL RANGE"`
+	Subnet string `json:"subnet" col:"SUBNET"`
+	Family string `json:"family" col:"FAMILY"`
 	// An unknown number is nil. Size is unknown if only the backend of the group knows it. The
 	// other numbers are unknown if the Services could not be read.
-	Size        *big.Int `json:"size"`
-	Used        *int64   `json:"used"`
-	Available   *big.Int `json:"available"`
-	UtilPercent *float64 `json:"utilPercent"`
+	Size        *big.Int `json:"size" col:"SIZE"`
+	Used        *int64   `json:"used" col:"USED"`
+	Available   *big.Int `json:"available" col:"AVAIL"`
+	UtilPercent *float64 `json:"utilPercent" col:"UTIL%"`
 	Services    []string `json:"services"`
 	// Warning says how the range could be read otherwise.
 	Warning string `json:"warning,omitempty"`
@@ -173,19 +175,16 @@ func (v *view) backendRanges(g groups.Group) []PoolRange {
 
 // Tables returns the tables of p.
 func (p Pools) Tables() []Table {
-	t := Table{Head: []string{"SERVICEGROUP", "TYPE", "POOL RANGE", "SUBNET", "FAMILY", "SIZE", "USED", "AVAIL", "UTIL%"}}
+	t := TableOf[PoolRange]("", nil)
 	for _, g := range p.ServiceGroups {
 		for _, r := range g.Ranges {
-			t.Rows = append(t.Rows, []string{g.Name, g.Type, r.Pool, r.Subnet, r.Family, known(r.Size), knownValue("%d", r.Used), known(r.Available), knownValue("%.1f", r.UtilPercent)})
+			r.group, r.from = g.Name, g.Type
+			t.Rows = append(t.Rows, TableOf("", []PoolRange{r}).Rows...)
 			if p.showServices {
 				for _, s := range r.Services {
 					t.Rows = append(t.Rows, []string{"  " + s})
 				}
 			}
-		}
-	}
-	for _, g := range p.ServiceGroups {
-		for _, r := range g.Ranges {
 			if r.Warning != "" {
 				t.Lines = append(t.Lines, g.Name+": "+r.Warning)
 			}
@@ -207,20 +206,4 @@ func (p Pools) Names() []string {
 		names = append(names, "servicegroup.purelb.io/"+g.Name)
 	}
 	return names
-}
-
-// known prints n, or a word if it is unknown.
-func known(n *big.Int) string {
-	if n == nil {
-		return "unknown"
-	}
-	return n.String()
-}
-
-// knownValue prints n in a format, or a word if it is unknown.
-func knownValue[T any](format string, n *T) string {
-	if n == nil {
-		return "unknown"
-	}
-	return fmt.Sprintf(format, *n)
 }
