@@ -83,15 +83,21 @@ type probe struct {
 	// passing says that the warnings of this check may end without action. Other warnings stay until
 	// a person changes the cluster.
 	passing bool
-	// about is what is unknown if objects of one of the kinds in needs are unknown.
+	// about is what is unknown if one of needs is unknown: the objects of a kind, or a fact in Unsaid.
 	about string
 	needs []string
 }
 
 // check runs p.
 func (p probe) check(v *view, f Facts) result {
-	if why := v.unknown(p.needs...); why != "" {
-		return result{unknown: p.about + " is " + why}
+	for _, need := range p.needs {
+		why := v.unknown(need)
+		if fact := f.Unsaid[need]; fact != "" {
+			why = "unknown: " + fact
+		}
+		if why != "" {
+			return result{unknown: p.about + " is " + why}
+		}
 	}
 	return p.run(v, f)
 }
@@ -105,13 +111,13 @@ type result struct {
 
 // probes are sorted so that each comes after those that it depends on.
 var probes = []probe{
-	{"Kubernetes", "version", "the API server is recent enough", true, checkVersion, false, "", nil},
+	{"Kubernetes", "version", "the API server is recent enough", true, checkVersion, false, "the version of the API server", []string{"version"}},
 	{"Kubernetes", "rights", "you have the rights that are needed", true, checkRights, false, "", nil},
-	{"Kubernetes", "proxy", "kube-proxy leaves addresses to PureLB", true, checkProxy, false, "", nil},
+	{"Kubernetes", "proxy", "kube-proxy leaves addresses to PureLB", true, checkProxy, false, "how kube-proxy is configured", []string{"proxy"}},
 	{"Kubernetes", "others", "no other load balancer is installed", true, checkOthers, false, "", nil},
-	{"Kubernetes", "ports", "no other pod has a port of a node that PureLB needs", true, checkPorts, false, "", nil},
+	{"Kubernetes", "ports", "no other pod has a port of a node that PureLB needs", true, checkPorts, false, "which ports of nodes other pods have", []string{"ports"}},
 	{"Kubernetes", "podsecurity", "the namespace admits the pods of PureLB", true, checkPodSecurity, false, "", nil},
-	{"Installation", "definitions", "the definitions of PureLB's objects are there", false, checkDefinitions, true, "", nil},
+	{"Installation", "definitions", "the definitions of PureLB's objects are there", false, checkDefinitions, true, "which objects the API server knows", []string{"groups"}},
 	{"Installation", "programs", "all programs are ready", false, checkPrograms, false, "whether the programs run", []string{KindPods}},
 	{"Installation", "versions", "all programs are of one version", false, checkVersions, true, "which versions run", []string{KindPods}},
 	{"Configuration", "configuration", "ServiceGroups and LBNodeAgents are in order", false, checkConfiguration, false, "whether the configuration is in order", []string{KindGroups, KindAgents}},
@@ -223,9 +229,6 @@ func (c Checkup) headline() string {
 const minor = 31
 
 func checkVersion(_ *view, f Facts) result {
-	if why := f.Unsaid["version"]; why != "" {
-		return result{unknown: "the version of the API server is unknown: " + why}
-	}
 	parts := strings.SplitN(strings.TrimPrefix(f.Version, "v"), ".", 3)
 	if len(parts) < 2 {
 		return result{unknown: fmt.Sprintf("the API server says that its version is %q", f.Version)}
@@ -257,10 +260,7 @@ func checkRights(_ *view, f Facts) result {
 }
 
 func checkProxy(_ *view, f Facts) result {
-	switch why := f.Unsaid["proxy"]; {
-	case why != "":
-		return result{unknown: "how kube-proxy is configured is unknown: " + why}
-	case f.Proxy.Mode == "ipvs" && !f.Proxy.StrictARP:
+	if f.Proxy.Mode == "ipvs" && !f.Proxy.StrictARP {
 		return result{faults: []string{"kube-proxy runs in IPVS mode without strictARP, so every node answers for every address; set ipvs.strictARP in ConfigMap kube-system/kube-proxy, and restart kube-proxy"}}
 	}
 	return result{}

@@ -85,9 +85,6 @@ const mostPorts = 4
 // checkPorts finds pods that use a port of their node that PureLB needs. The program that starts
 // later cannot use the port, and fails.
 func checkPorts(v *view, f Facts) result {
-	if why := f.Unsaid["ports"]; why != "" {
-		return result{unknown: "which ports of nodes other pods have is unknown: " + why}
-	}
 	var r result
 	for _, n := range v.needs() {
 		var taken []HostPort
