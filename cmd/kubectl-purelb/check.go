@@ -90,14 +90,10 @@ func (r *reader) listen(ctx context.Context, asked []explain.ToProbe) (wrong []s
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	p, err := newProber(r.config, r.namespace)
-	if err != nil {
-		return nil, err
-	}
 	said, errs := make([]string, len(asked)), make([]error, len(asked))
 	var all sync.WaitGroup
 	for i, one := range asked {
-		all.Go(func() { said[i], errs[i] = p.hear(ctx, one) })
+		all.Go(func() { said[i], errs[i] = r.prober().hear(ctx, one) })
 	}
 	all.Wait()
 	return slices.DeleteFunc(said, func(text string) bool { return text == "" }), errors.Join(errs...)

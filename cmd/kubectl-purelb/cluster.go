@@ -13,9 +13,12 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"purelb.io/purelb/internal/allocate/allocstate"
+	"purelb.io/purelb/internal/announce/agentstate"
 	"purelb.io/purelb/internal/explain"
 	"purelb.io/purelb/internal/nodes/lease"
 )
@@ -24,7 +27,8 @@ import (
 type reader struct {
 	client.WithWatch
 	*serverClock
-	config *rest.Config
+	// pods sends requests to pods.
+	pods kubernetes.Interface
 	// namespace is that of PureLB. named says that the user names it, and guessed that nothing in the
 	// cluster shows it. Of several, the one of the user's objects is chosen.
 	namespace      string
@@ -51,8 +55,15 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{WithWatch: c, serverClock: clock, config: cfg, namespace: o.purelb, named: o.purelb != "", objects: *o.kube.Namespace, endpointsOf: o.endpointsOf, asksAllocator: o.asksAllocator, noBGP: o.noBGP, subject: o.subject}, nil
+	pods, err := newProber(cfg, "")
+	if err != nil {
+		return nil, err
+	}
+	return &reader{WithWatch: c, serverClock: clock, pods: pods, namespace: o.purelb, named: o.purelb != "", objects: *o.kube.Namespace, endpointsOf: o.endpointsOf, asksAllocator: o.asksAllocator, noBGP: o.noBGP, subject: o.subject}, nil
 }
+
+// prober returns what sends requests to pods of PureLB.
+func (r *reader) prober() *prober { return &prober{r.pods, r.namespace} }
 
 // connection returns the connection that flags and kubeconfig choose.
 func (o *options) connection() (*rest.Config, error) {
@@ -93,14 +104,16 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 	if err := r.place(ctx, &w); err != nil {
 		return w, err
 	}
-	whole := w // a copy, because another goroutine changes w
+	pods := w.Pods
+	var allocator *allocstate.State
+	var unheard []explain.Unread
 	var all sync.WaitGroup
-	all.Go(func() { w.Allocator, w.Unheard = r.allocatorState(ctx, w.Pods, leader) })
-	r.readMore(ctx, &whole)
-	r.readAbout(ctx, &whole)
+	all.Go(func() { allocator, unheard = r.allocatorState(ctx, pods, leader) })
+	r.readMore(ctx, &w)
+	r.readAbout(ctx, &w)
 	all.Wait()
-	whole.Allocator, whole.Unheard = w.Allocator, w.Unheard
-	return whole, nil
+	w.Allocator, w.Unheard = allocator, append(w.Unheard, unheard...)
+	return w, nil
 }
 
 // readAbout reads what only the answer about the subject needs.
@@ -109,14 +122,15 @@ func (r *reader) readAbout(ctx context.Context, w *explain.World) {
 		return
 	}
 	wants, pods := explain.WantsOf(*w, *r.subject), w.Pods
-	var reports map[string]explain.AgentReport
+	var states map[string]*agentstate.State
+	var unheard []explain.Unread
 	var all sync.WaitGroup
-	all.Go(func() { reports = r.agentReports(ctx, pods, wants) })
+	all.Go(func() { states, unheard = r.agentStates(ctx, pods, wants) })
 	if wants.Routes && r.noBGP {
 		r.add(ctx, w, explain.KindNodeStatuses)
 	}
 	all.Wait()
-	w.AgentReports = reports
+	w.AgentStates, w.Unheard = states, unheard
 }
 
 // add reads the objects of a kind into w.

@@ -42,10 +42,7 @@ func (r *reader) facts(ctx context.Context, before bool) explain.Facts {
 
 // discover returns the version of the API server, and the API groups that it serves.
 func (r *reader) discover(ctx context.Context) (version string, groups []string, err error) {
-	d, err := discovery.NewDiscoveryClientForConfig(r.config)
-	if err != nil {
-		return "", nil, err
-	}
+	d := discovery.ToDiscoveryInterfaceWithContext(r.pods.Discovery())
 	all, err := d.ServerGroupsWithContext(ctx)
 	if err != nil {
 		return "", nil, err

@@ -68,10 +68,8 @@ func (r *reader) backend(ctx context.Context, group string) (allocstate.Backend,
 	switch {
 	case err != nil:
 		return allocstate.Backend{}, err
-	case w.Allocator == nil && w.Unheard != nil:
-		return allocstate.Backend{}, fmt.Errorf("the allocator was not heard: %s", w.Unheard.Why)
 	case w.Allocator == nil:
-		return allocstate.Backend{}, errors.New("the allocator was not heard")
+		return allocstate.Backend{}, fmt.Errorf("the allocator was not heard: %s", w.Unheard[0].Why)
 	}
 	i := slices.IndexFunc(w.Allocator.Backends, func(b allocstate.Backend) bool { return b.Group == group })
 	if i < 0 {

@@ -47,11 +47,7 @@ is 1 if the wire is not as it should be, or if nothing is known of it.`,
 				return err
 			}
 			r.find(cmd.Context())
-			p, err := newProber(r.config, r.namespace)
-			if err != nil {
-				return err
-			}
-			answers, err := p.ask(cmd.Context(), ip, nodes)
+			answers, err := r.prober().ask(cmd.Context(), ip, nodes)
 			if err != nil {
 				return err
 			}

@@ -87,15 +87,15 @@ func (p *prober) state(ctx context.Context, at monitored, program string, format
 	return json.Unmarshal(text, into)
 }
 
-// unheard translates the error of a request to a pod into a reason.
-func (r *reader) unheard(pod string, err error) (reason, why string) {
+// unheard says why the program in a pod was not heard: the agent of a node, or the allocator if node is "".
+func (r *reader) unheard(node, pod string, err error) explain.Unread {
 	switch {
 	case apierrors.IsForbidden(err):
-		return explain.Forbidden, fmt.Sprintf("you have no right to get pods/proxy in namespace %s (the Role purelb-inspector has)", r.namespace)
+		return explain.NewUnheard(node, explain.Forbidden, fmt.Sprintf("you have no right to get pods/proxy in namespace %s (the Role purelb-inspector has)", r.namespace))
 	case apierrors.IsNotFound(err):
-		return explain.NotServed, pod + " does not serve " + allocstate.Path + ": it is of an earlier version, or gone"
+		return explain.NewUnheard(node, explain.NotServed, pod+" does not serve "+allocstate.Path+": it is of an earlier version, or gone")
 	}
-	return explain.Failed, pod + " did not answer: " + oneLine(err)
+	return explain.NewUnheard(node, explain.Failed, pod+" did not answer: "+oneLine(err))
 }
 
 // leaderOf returns the name of the leading allocator, or "" if leases do not name it.
@@ -110,7 +110,7 @@ func leaderOf(leases []coordinationv1.Lease) string {
 
 // allocatorState asks the leading allocator for its state, if the command needs it. unheard says
 // why there is no state.
-func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader string) (state *allocstate.State, unheard *explain.Unread) {
+func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader string) (state *allocstate.State, unheard []explain.Unread) {
 	if !r.asksAllocator {
 		return nil, nil
 	}
@@ -118,58 +118,52 @@ func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader s
 	if i := slices.IndexFunc(asked, func(m monitored) bool { return m.pod == leader }); i >= 0 {
 		asked = asked[i : i+1]
 	}
-	if len(asked) == 0 {
-		return nil, explain.NewUnheard(explain.Absent, "no running allocator was found")
-	}
-	c, err := newProber(r.config, r.namespace)
-	if err != nil {
-		return nil, explain.NewUnheard(explain.Failed, oneLine(err))
-	}
+	last := explain.NewUnheard("", explain.Absent, "no running allocator was found")
 	for _, one := range asked[:min(len(asked), mostAllocators)] {
 		var s allocstate.State
-		switch err := c.state(ctx, one, "allocator", allocstate.Format, nil, allocstate.MaxBytes, &s); {
+		switch err := r.prober().state(ctx, one, "allocator", allocstate.Format, nil, allocstate.MaxBytes, &s); {
 		case err != nil:
-			unheard = explain.NewUnheard(r.unheard(one.pod, err))
+			last = r.unheard("", one.pod, err)
 		case s.Leading:
 			return &s, nil
 		default:
-			unheard = explain.NewUnheard(explain.Failed, one.pod+" does not lead")
+			last = explain.NewUnheard("", explain.Failed, one.pod+" does not lead")
 		}
 	}
-	return nil, unheard
+	return nil, []explain.Unread{last}
 }
 
-// agentReports asks the agents in wants in parallel, at most mostAgents of them.
-func (r *reader) agentReports(ctx context.Context, pods []corev1.Pod, wants explain.Wants) map[string]explain.AgentReport {
-	agents, reports := serving(pods, "lbnodeagent"), map[string]explain.AgentReport{}
+// agentStates asks the agents in wants in parallel, at most mostAgents of them.
+func (r *reader) agentStates(ctx context.Context, pods []corev1.Pod, wants explain.Wants) (states map[string]*agentstate.State, unheard []explain.Unread) {
+	agents := serving(pods, "lbnodeagent")
 	var about []string
 	for _, ip := range wants.Addresses {
 		about = append(about, ip.String())
 	}
-	c, err := newProber(r.config, r.namespace)
+	states = map[string]*agentstate.State{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for _, node := range wants.Agents[:min(len(wants.Agents), mostAgents)] {
-		i := slices.IndexFunc(agents, func(m monitored) bool { return m.node == node })
 		all.Go(func() {
 			var s agentstate.State
-			one, err := explain.AgentReport{State: &s}, err
-			switch {
-			case err != nil:
-				one = explain.AgentReport{Unheard: explain.NewUnheardAgent(node, explain.Failed, oneLine(err))}
-			case i < 0:
-				one = explain.AgentReport{Unheard: explain.NewUnheardAgent(node, explain.Absent, "no running agent was found there")}
-			default:
-				if err := c.state(ctx, agents[i], "agent", agentstate.Format, about, 2*agentstate.MaxBytes, &s); err != nil {
-					reason, why := r.unheard(agents[i].pod, err)
-					one = explain.AgentReport{Unheard: explain.NewUnheardAgent(node, reason, why)}
+			why := explain.NewUnheard(node, explain.Absent, "no running agent was found there")
+			i := slices.IndexFunc(agents, func(m monitored) bool { return m.node == node })
+			heard := i >= 0
+			if heard {
+				if err := r.prober().state(ctx, agents[i], "agent", agentstate.Format, about, 2*agentstate.MaxBytes, &s); err != nil {
+					heard, why = false, r.unheard(node, agents[i].pod, err)
 				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			reports[node] = one
+			if heard {
+				states[node] = &s
+			} else {
+				unheard = append(unheard, why)
+			}
 		})
 	}
 	all.Wait()
-	return reports
+	slices.SortFunc(unheard, func(a, b explain.Unread) int { return strings.Compare(a.Kind, b.Kind) })
+	return states, unheard
 }

@@ -89,17 +89,13 @@ func (o *options) report(ctx context.Context, name string, nodes []string) error
 	if err != nil {
 		return err
 	}
-	c, err := newProber(r.config, r.namespace)
-	if err != nil {
-		return err
-	}
 	name = cmp.Or(name, "purelb-report-"+w.Now.UTC().Format("20060102-150405")+".tar.gz")
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	asked, left := podsToAsk(w, nodes)
-	n, err := r.collect(ctx, c, w, asked, left, file)
+	n, err := r.collect(ctx, r.pods, w, asked, left, file)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", name, errors.Join(err, os.Remove(name)))
 	}

@@ -67,35 +67,10 @@ func (v *view) concerned(o announce.Outlook) []string {
 	return slices.DeleteFunc([]string{at.Node, o.Choice.Node}, func(node string) bool { return !v.lives(node) })
 }
 
-// AgentReport is the answer of an agent at /state. If the agent did not answer, State is nil, and
-// Unheard gives the reason.
-type AgentReport struct {
-	State   *agentstate.State
-	Unheard *Unread
-}
-
-// NewUnheardAgent returns why the state of the agent of node is unknown.
-func NewUnheardAgent(node, reason, why string) *Unread {
-	return &Unread{
-		Kind: "State of the agent of " + node, Reason: reason, Why: why,
-		Therefore: "why it does not have an address that it should have is unknown",
-	}
-}
-
-// unheardAgents adds the agents that did not answer to the unknown kinds.
-func (v *view) unheardAgents(unread []Unread) []Unread {
-	for _, n := range v.nodes {
-		if u := v.AgentReports[n.Node].Unheard; u != nil {
-			unread = append(slices.Clone(unread), *u)
-		}
-	}
-	return unread
-}
-
 // failureAt says why the agent of node does not have ip, although it should. It returns "" if the
 // agent has ip, or was not asked.
 func (v *view) failureAt(node string, ip netip.Addr) string {
-	state := v.AgentReports[node].State
+	state := v.AgentStates[node]
 	if state == nil {
 		return ""
 	}
@@ -121,7 +96,7 @@ func (v *view) addAgents(s *Story, outlooks []announce.Outlook) {
 	var lines []string
 	for _, o := range outlooks {
 		for _, n := range v.nodes {
-			state := v.AgentReports[n.Node].State
+			state := v.AgentStates[n.Node]
 			if state == nil || o.Where != announce.Local || !slices.Contains(v.concerned(o), n.Node) && !holds(*state, o.IP) {
 				continue
 			}
@@ -169,14 +144,13 @@ const listedLines = 8
 
 // addAgent adds what the agent of a node knows of itself.
 func (v *view) addAgent(s *Story, node string) {
-	r := v.AgentReports[node]
-	if r.State == nil {
-		if r.Unheard != nil && s.Problem {
+	state := v.AgentStates[node]
+	if state == nil {
+		if s.Problem {
 			s.Unread = v.unheardAgents(s.Unread)
 		}
 		return
 	}
-	state := r.State
 	var lines, failed []string
 	if !state.Complete {
 		lines = append(lines, "it has not read all of its objects yet, and changes nothing until then")

@@ -16,20 +16,23 @@ import (
 // KindAllocator is the kind of an Unread for the answer of the allocator at /state.
 const KindAllocator = "State of the allocator"
 
-// NewUnheard returns why the state of the allocator is unknown.
-func NewUnheard(reason, why string) *Unread {
-	return &Unread{
-		Kind: KindAllocator, Reason: reason, Why: why,
-		Therefore: "what it has decided but not written yet, and what its backends answered it, is unknown",
+// NewUnheard returns why the state of the agent of a node is unknown, or that of the allocator if node is "".
+func NewUnheard(node, reason, why string) Unread {
+	u := Unread{Kind: KindAllocator, Reason: reason, Why: why, Therefore: "what it has decided but not written yet, and what its backends answered it, is unknown"}
+	if node != "" {
+		u.Kind, u.Therefore = "State of the agent of "+node, "why it does not have an address that it should have is unknown"
 	}
+	return u
 }
 
-// unheard returns the unknown kinds, and v.Unheard if the allocator was asked and did not answer.
-func (v *view) unheard(unread []Unread) []Unread {
-	if v.Unheard == nil {
-		return unread
-	}
-	return append(slices.Clone(unread), *v.Unheard)
+// unheardAllocator returns unread, and the allocator if it did not answer.
+func (v *view) unheardAllocator(unread []Unread) []Unread {
+	return append(slices.Clone(unread), slices.DeleteFunc(slices.Clone(v.Unheard), func(u Unread) bool { return u.Kind != KindAllocator })...)
+}
+
+// unheardAgents returns unread, and the agents that did not answer.
+func (v *view) unheardAgents(unread []Unread) []Unread {
+	return append(slices.Clone(unread), slices.DeleteFunc(slices.Clone(v.Unheard), func(u Unread) bool { return u.Kind == KindAllocator })...)
 }
 
 // delayed returns the allocator's reason why the status of the Service of r is not written for now, or

@@ -39,7 +39,7 @@ func Group(w World, name string) (Story, error) {
 	}
 	v.tellGroup(&s, g)
 	if g.Backend != "" {
-		s.Unread = v.unheard(s.Unread)
+		s.Unread = v.unheardAllocator(s.Unread)
 		s.add("Backend", v.backendLines(g)...)
 	}
 	s.add("For", forWhom(g)...)

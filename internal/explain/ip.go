@@ -79,7 +79,7 @@ func (v *view) ip(a netip.Addr) Story {
 	}
 	s.add("Services", lines...)
 	if len(holders) == 0 {
-		s.Unread = v.unheard(s.Unread)
+		s.Unread = v.unheardAllocator(s.Unread)
 	}
 	v.addOutlook(&s, a)
 	return s

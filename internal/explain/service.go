@@ -52,7 +52,7 @@ func (v *view) service(r service.Request) Story {
 	v.addAgents(&s, v.outlooks[r.Key()])
 	v.addAllocator(&s, r)
 	if s.Problem {
-		s.Unread = v.unheardAgents(v.unheard(s.Unread))
+		s.Unread = v.unheardAgents(v.unheardAllocator(s.Unread))
 	}
 	if c := v.allocated(r); c != nil {
 		s.add("What the Service says itself", fmt.Sprintf("%s %s (%s): %s", c.Type, c.Status, c.Reason, c.Message))

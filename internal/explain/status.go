@@ -81,7 +81,7 @@ func StatusOf(w World) Status {
 	v.addAllocatorTo(&s)
 	s.Overall = v.overall(s)
 	if sum := s.Services.Summary; sum != nil && sum.Problems > 0 || slices.ContainsFunc(v.state.Config.Groups.Usable, func(g groups.Group) bool { return g.Backend != "" }) {
-		s.Unread = v.unheard(s.Unread)
+		s.Unread = v.unheardAllocator(s.Unread)
 	}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/allocate/census"
+	"purelb.io/purelb/internal/announce/agentstate"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -26,12 +27,11 @@ type World struct {
 	NodeStatuses   []bgpv1.BGPNodeStatus
 	// Pods are the pods of PureLB.
 	Pods []corev1.Pod
-	// Allocator is the answer of the leading allocator at /state. It is nil if the allocator was
-	// not asked or did not answer. Unheard says why it did not answer.
-	Allocator *allocstate.State
-	Unheard   *Unread
-	// AgentReports hold the answers at /state of the agents that were asked, by node.
-	AgentReports map[string]AgentReport
+	// Allocator is the answer of the leading allocator at /state, and AgentStates are those of agents, by node.
+	// Unheard are the programs that were asked and did not answer.
+	Allocator   *allocstate.State
+	AgentStates map[string]*agentstate.State
+	Unheard     []Unread
 	// Now is the time of the API server's clock. It is zero if answers must not depend on time, as
 	// for files.
 	Now time.Time
