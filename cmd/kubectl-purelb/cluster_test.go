@@ -120,7 +120,7 @@ func TestAViewerSeesAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rules, found := strings.Cut(string(template), "\nrules:\n")
+	_, rules, found := strings.Cut(strings.TrimSuffix(string(template), "{{- end }}\n"), "\nrules:\n")
 	if !found {
 		t.Fatal("the template has no rules")
 	}
