@@ -29,20 +29,14 @@ type reader struct {
 	*serverClock
 	// pods sends requests to pods.
 	pods kubernetes.Interface
-	// namespace is that of PureLB. named says that the user names it, and guessed that nothing in the
-	// cluster shows it. Of several, the one of the user's objects is chosen.
-	namespace      string
-	named, guessed bool
-	objects        string
-	// endpointsOf is the Service whose endpoints are always read, or "". everything says to read
-	// the endpoints of all Services.
-	endpointsOf string
-	everything  bool
-	// asksAllocator says that the answer needs the state of the allocator.
-	asksAllocator bool
-	// noBGP says that the answer needs no BGP objects, unless its subject needs them.
-	noBGP   bool
-	subject *explain.Subject
+	// asked is what the user asks for.
+	asked *options
+	// namespace is that of PureLB. guessed says that nothing in the cluster shows it. Of several, the one of the
+	// user's objects is chosen.
+	namespace string
+	guessed   bool
+	// everything says to read the endpoints of all Services.
+	everything bool
 }
 
 func (o *options) newReader() (*reader, error) {
@@ -59,7 +53,7 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{WithWatch: c, serverClock: clock, pods: pods, namespace: o.purelb, named: o.purelb != "", objects: *o.kube.Namespace, endpointsOf: o.endpointsOf, asksAllocator: o.asksAllocator, noBGP: o.noBGP, subject: o.subject}, nil
+	return &reader{WithWatch: c, serverClock: clock, pods: pods, asked: o, namespace: o.purelb}, nil
 }
 
 // prober returns what sends requests to pods of PureLB.
@@ -118,15 +112,15 @@ func (r *reader) read(ctx context.Context) (explain.World, error) {
 
 // readAbout reads what only the answer about the subject needs.
 func (r *reader) readAbout(ctx context.Context, w *explain.World) {
-	if r.subject == nil {
+	if r.asked.subject == nil {
 		return
 	}
-	wants, pods := explain.WantsOf(*w, *r.subject), w.Pods
+	wants, pods := explain.WantsOf(*w, *r.asked.subject), w.Pods
 	var states map[string]*agentstate.State
 	var unheard []explain.Unread
 	var all sync.WaitGroup
 	all.Go(func() { states, unheard = r.agentStates(ctx, pods, wants) })
-	if wants.Routes && r.noBGP {
+	if wants.Routes && r.asked.noBGP {
 		r.add(ctx, w, explain.KindNodeStatuses)
 	}
 	all.Wait()
@@ -144,13 +138,13 @@ func (r *reader) add(ctx context.Context, w *explain.World, known string, opts .
 
 // find finds the namespace that PureLB is installed in, unless the user names it.
 func (r *reader) find(ctx context.Context) {
-	if r.named {
+	if r.asked.purelb != "" {
 		return
 	}
 	homes := r.homes(ctx)
 	r.namespace, r.guessed = installNamespace, len(homes) == 0
 	if !r.guessed {
-		r.namespace = chosen(homes, r.objects)
+		r.namespace = chosen(homes, *r.asked.kube.Namespace)
 	}
 }
 
@@ -166,8 +160,8 @@ func chosen(homes []string, preferred string) string {
 // in that of the user's objects.
 func (r *reader) homes(ctx context.Context) []string {
 	homes := r.homesIn(ctx)
-	if len(homes) == 0 && r.objects != "" {
-		homes = r.homesIn(ctx, client.InNamespace(r.objects))
+	if len(homes) == 0 && *r.asked.kube.Namespace != "" {
+		homes = r.homesIn(ctx, client.InNamespace(*r.asked.kube.Namespace))
 	}
 	return homes
 }
@@ -239,7 +233,7 @@ func (r *reader) place(ctx context.Context, w *explain.World) error {
 		return nil
 	}
 	w.Uninstalled = fmt.Sprintf("PureLB does not run in namespace %s: there is neither a pod nor a Lease of it (--purelb-namespace names another)", w.Namespace)
-	if !r.named {
+	if r.asked.purelb == "" {
 		return nil
 	}
 	return misplaced(*w, r.homes(ctx))
@@ -252,7 +246,7 @@ func (r *reader) readMore(ctx context.Context, w *explain.World) {
 	}
 	var only []client.ListOption
 	if !r.everything && !explain.NeedsEndpoints(*w) {
-		namespace, name, named := strings.Cut(r.endpointsOf, "/")
+		namespace, name, named := strings.Cut(r.asked.endpointsOf, "/")
 		if !named {
 			return
 		}

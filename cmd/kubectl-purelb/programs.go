@@ -111,7 +111,7 @@ func leaderOf(leases []coordinationv1.Lease) string {
 // allocatorState asks the leading allocator for its state, if the command needs it. unheard says
 // why there is no state.
 func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader string) (state *allocstate.State, unheard []explain.Unread) {
-	if !r.asksAllocator {
+	if !r.asked.asksAllocator {
 		return nil, nil
 	}
 	asked := serving(pods, "allocator")

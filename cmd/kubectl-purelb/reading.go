@@ -20,7 +20,7 @@ import (
 
 // ask reads the kinds that answers need, and returns those that it cannot read. It fails if it can read none.
 func (r *reader) ask(ctx context.Context, f *inventory) ([]explain.Unread, error) {
-	asked := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.later || r.noBGP && k.Group == bgpv1.GroupVersion.Group })
+	asked := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.later || r.asked.noBGP && k.Group == bgpv1.GroupVersion.Group })
 	errs := make([]error, len(asked))
 	var all sync.WaitGroup
 	for i, k := range asked {
