@@ -145,6 +145,11 @@ func (r Validation) Tables() []Table {
 // at says where the field of an object is in a file, or "".
 func (v *view) at(o Object, field string) string { return v.Origins[o].At(field) }
 
+// check returns the result of a check of a field of o, or of all of o. The message goes on after the name of o.
+func (v *view) check(status, code string, o Object, field, message string) Check {
+	return Check{Status: status, Code: code, Object: o.String(), At: v.at(o, field), Message: o.String() + message}
+}
+
 func (v *view) checkMistakes() []Check {
 	var checks []Check
 	for _, m := range v.Mistakes {
@@ -184,10 +189,10 @@ func (v *view) checkObjects() []Check {
 			if p.Severity == config.Refused {
 				status = Fail
 			}
-			checks = append(checks, Check{Status: status, Code: p.Reason, Object: o.String(), Message: o.String() + ": " + p.String(), At: v.at(o, p.Field)})
+			checks = append(checks, v.check(status, p.Reason, o, p.Field, ": "+p.String()))
 		}
 		if found == 0 {
-			checks = append(checks, Check{Status: Pass, Code: config.ReasonAccepted, Object: o.String(), Message: o.String() + " is in order", At: v.at(o, "")})
+			checks = append(checks, v.check(Pass, config.ReasonAccepted, o, "", " is in order"))
 		}
 	}
 	return checks
@@ -246,9 +251,8 @@ func (v *view) checkReach() []Check {
 	for _, g := range v.state.Config.Groups.Usable {
 		for _, p := range census.Unreached(g, v.state.Subnets) {
 			o := Object{config.KindServiceGroup, g.Namespace, g.Name}
-			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "spec"), Message: fmt.Sprintf(
-				"%s: %s is not covered by any node, because none has an interface in %s; correct the subnet, have an LBNodeAgent use the interfaces that are there, or make the group a remote one",
-				o, p.Text, p.Subnet)})
+			checks = append(checks, v.check(Warn, "", o, "spec", fmt.Sprintf(
+				": %s is not covered by any node, because none has an interface in %s; correct the subnet, have an LBNodeAgent use the interfaces that are there, or make the group a remote one", p.Text, p.Subnet)))
 		}
 	}
 	return checks
@@ -272,8 +276,7 @@ func (v *view) checkAgents() []Check {
 			}
 		}
 		if matches == 0 {
-			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "spec.nodeSelector"),
-				Message: fmt.Sprintf("%s: its nodeSelector (%s) matches 0 of the %d nodes", o, a.Selector, len(v.Nodes))})
+			checks = append(checks, v.check(Warn, "", o, "spec.nodeSelector", fmt.Sprintf(": its nodeSelector (%s) matches 0 of the %d nodes", a.Selector, len(v.Nodes))))
 		}
 	}
 	for _, n := range v.Nodes {
@@ -298,27 +301,23 @@ func (v *view) checkPeering() []Check {
 	var checks []Check
 	for _, c := range v.Configurations {
 		if o := (Object{"BGPConfiguration", c.Namespace, c.Name}); c.Namespace != v.Namespace {
-			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "metadata.namespace"),
-				Message: o.String() + ": nodes use BGPConfigurations of " + v.Namespace + " only: move it there, with its Secrets"})
+			checks = append(checks, v.check(Warn, "", o, "metadata.namespace", ": nodes use BGPConfigurations of "+v.Namespace+" only: move it there, with its Secrets"))
 		}
 	}
 	for i := range cluster.Configs {
 		c := &cluster.Configs[i]
 		o := Object{"BGPConfiguration", c.Namespace, c.Name}
-		add := func(status, code, field, message string) {
-			checks = append(checks, Check{Status: status, Code: code, Object: o.String(), At: v.at(o, field), Message: o.String() + message})
-		}
 		if text := cluster.OutOfEffect(c); text != "" {
-			add(Warn, peering.ReasonNotInEffect, "spec.nodeSelector", ": it is not in effect: "+text)
+			checks = append(checks, v.check(Warn, peering.ReasonNotInEffect, o, "spec.nodeSelector", ": it is not in effect: "+text))
 			continue
 		}
 		found := slices.IndexFunc(v.Mistakes, func(m Mistake) bool { return m.Object == o }) + 1
 		for _, p := range cluster.Problems(c, secretsUnread) {
 			found++
-			add(Fail, p.Reason, p.Field, ": "+p.String())
+			checks = append(checks, v.check(Fail, p.Reason, o, p.Field, ": "+p.String()))
 		}
 		if found == 0 {
-			add(Pass, "", "", " is in order (passwords in Secrets are not looked at)")
+			checks = append(checks, v.check(Pass, "", o, "", " is in order (passwords in Secrets are not looked at)"))
 		}
 	}
 	return checks
@@ -370,10 +369,10 @@ func (v *view) checkServices() []Check {
 		choice, ours := v.plan.Choices[ipam.Owner(r.Key())]
 		o := Object{"Service", r.Namespace, r.Name}
 		for _, w := range choice.Result.Warnings {
-			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, "metadata.annotations"), Message: o.String() + ": " + w})
+			checks = append(checks, v.check(Warn, "", o, "metadata.annotations", ": "+w))
 		}
 		if ours && r.Dying != "" {
-			checks = append(checks, Check{Status: Warn, Object: o.String(), At: v.at(o, ""), Message: o.String() + ": " + r.Dying})
+			checks = append(checks, v.check(Warn, "", o, "", ": "+r.Dying))
 		}
 		switch {
 		case !ours || r.Leaving:
@@ -387,8 +386,7 @@ func (v *view) checkServices() []Check {
 			if choice.Result.Allocated || len(choice.Result.Addresses) > 0 {
 				status = Warn
 			}
-			checks = append(checks, Check{Status: status, Code: choice.Result.Reason, Object: o.String(), At: v.at(o, ""),
-				Message: o.String() + ": " + choice.Result.Message})
+			checks = append(checks, v.check(status, choice.Result.Reason, o, "", ": "+choice.Result.Message))
 		default:
 			served++
 		}
