@@ -12,13 +12,12 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"purelb.io/purelb/internal/buildinfo"
@@ -95,7 +94,7 @@ func (o *options) report(ctx context.Context, name string, nodes []string) error
 		return err
 	}
 	asked, left := podsToAsk(w, nodes)
-	n, err := r.collect(ctx, r.pods, w, asked, left, file)
+	n, err := r.collect(ctx, w, asked, left, file)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", name, errors.Join(err, os.Remove(name)))
 	}
@@ -108,7 +107,7 @@ func (o *options) report(ctx context.Context, name string, nodes []string) error
 
 // collect writes the files of a report about w, and returns their number. It asks the pods in asked, and lists the
 // pods in left as left out.
-func (r *reader) collect(ctx context.Context, c kubernetes.Interface, w explain.World, asked []corev1.Pod, left []string, out io.Writer) (n int, err error) {
+func (r *reader) collect(ctx context.Context, w explain.World, asked []corev1.Pod, left []string, out io.Writer) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
 	defer cancel()
 	compressed := gzip.NewWriter(out)
@@ -121,13 +120,13 @@ func (r *reader) collect(ctx context.Context, c kubernetes.Interface, w explain.
 		errs = append(errs, err)
 	}
 	var redact redactor
-	objects, err := r.objectsOf(w, &redact)
+	objects, err := objectsOf(w, &redact)
 	if err != nil {
 		return 0, fmt.Errorf("write the objects: %w", err)
 	}
 	add(archiveObjects, objects)
 	a := about{Plugin: buildinfo.Version(), Time: w.Now, Namespace: w.Namespace, Unread: w.Unread, Uninstalled: w.Uninstalled, Missing: map[string]string{}, LeftOut: left}
-	for one := range fetch(ctx, c, asked) {
+	for one := range fetch(ctx, r.pods, asked) {
 		if one.err != nil {
 			a.Missing[one.name] = redact.text(oneLine(one.err))
 			continue
@@ -143,26 +142,19 @@ func (r *reader) collect(ctx context.Context, c kubernetes.Interface, w explain.
 }
 
 // objectsOf returns the objects of w as YAML, each in its own document.
-func (r *reader) objectsOf(w explain.World, redact *redactor) ([]byte, error) {
-	var objects []client.Object
-	for _, k := range kinds {
-		objects = append(objects, k.objects(&inventory{World: w})...)
-	}
-	for i := range w.Others {
-		objects = append(objects, &w.Others[i])
-	}
+func objectsOf(w explain.World, redact *redactor) ([]byte, error) {
+	f := inventory{World: w}
+	f.Services = slices.Concat(w.Services, w.Others)
 	var trees []map[string]any
-	for _, o := range objects {
-		kind, err := r.GroupVersionKindFor(o)
-		if err != nil {
-			return nil, err
+	for _, k := range kinds {
+		for _, o := range k.objects(&f) {
+			o.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
+			tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+			if err != nil {
+				return nil, err
+			}
+			trees = append(trees, tree)
 		}
-		o.GetObjectKind().SetGroupVersionKind(kind)
-		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-		if err != nil {
-			return nil, err
-		}
-		trees = append(trees, tree)
 	}
 	redact.objects(trees)
 	var all bytes.Buffer
