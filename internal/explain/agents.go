@@ -40,18 +40,14 @@ func WantsOf(w World, s Subject) Wants {
 		wants.Agents = []string{s.Name}
 	}
 	ip, _ := netip.ParseAddr(s.Name)
-	for _, r := range v.plan.Requests {
-		for _, o := range v.outlooks[r.Key()] {
-			if s.Kind != OfService || s.Name != r.Key() {
-				if s.Kind != OfIP || o.IP != ip.Unmap() {
-					continue
-				}
-			}
-			wants.Routes = wants.Routes || o.Where == announce.Remote
-			if o.Where == announce.Local {
-				wants.Addresses = append(wants.Addresses, o.IP)
-				wants.Agents = append(wants.Agents, v.concerned(o)...)
-			}
+	for _, o := range v.addresses() {
+		if asked := s.Kind == OfService && s.Name == o.Service || s.Kind == OfIP && o.IP == ip.Unmap(); !asked {
+			continue
+		}
+		wants.Routes = wants.Routes || o.Where == announce.Remote
+		if o.Where == announce.Local {
+			wants.Addresses = append(wants.Addresses, o.IP)
+			wants.Agents = append(wants.Agents, v.concerned(o)...)
 		}
 	}
 	slices.Sort(wants.Agents)

@@ -212,15 +212,13 @@ func (v *view) probeIn(subnet netip.Prefix) (ToProbe, bool) {
 			there = append(there, n.Node)
 		}
 	}
-	for _, r := range v.plan.Requests {
-		for _, o := range v.outlooks[r.Key()] {
-			if o.Where != announce.Local || !subnet.Contains(o.IP) || !slices.Contains(there, o.Holder) {
-				continue
-			}
-			others := slices.DeleteFunc(slices.Clone(there), func(node string) bool { return node == o.Holder })
-			others = others[:min(len(others), nodesAsked-1)]
-			return ToProbe{o.IP, append([]string{o.Holder}, others...)}, len(others) > 0
+	for _, o := range v.addresses() {
+		if o.Where != announce.Local || !subnet.Contains(o.IP) || !slices.Contains(there, o.Holder) {
+			continue
 		}
+		others := slices.DeleteFunc(slices.Clone(there), func(node string) bool { return node == o.Holder })
+		others = others[:min(len(others), nodesAsked-1)]
+		return ToProbe{o.IP, append([]string{o.Holder}, others...)}, len(others) > 0
 	}
 	return ToProbe{}, false
 }

@@ -175,11 +175,9 @@ func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {
 // and reports all its routes.
 func (d *Dataplane) crossReference(v *view, f DataplaneFilter) {
 	of := v.routing(f)
-	for _, r := range v.plan.Requests {
-		for _, o := range v.outlooks[r.Key()] {
-			if o.Where == announce.Remote {
-				d.refer(o, of)
-			}
+	for _, o := range v.addresses() {
+		if o.Where == announce.Remote {
+			d.refer(o, of)
 		}
 	}
 }

@@ -87,7 +87,8 @@ func Inspect(w World, key string) (Story, error) {
 		return Story{}, err
 	}
 	v := newView(w)
-	v.inspect(&story, v.requests()[key])
+	r, _ := v.request(key)
+	v.inspect(&story, r)
 	return story, nil
 }
 

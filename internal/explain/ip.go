@@ -87,26 +87,23 @@ func (v *view) ip(a netip.Addr) Story {
 
 // addOutlook says which nodes announce a.
 func (v *view) addOutlook(s *Story, a netip.Addr) {
-	for _, r := range v.plan.Requests {
-		for _, o := range v.outlooks[r.Key()] {
-			if o.IP != a {
-				continue
-			}
-			why := v.unannounced(o)
-			if why != "" {
-				s.setSummary(true, s.Code, s.Summary+", and "+why)
-			} else {
-				s.Summary += ", and " + v.whereabouts(o)
-			}
-			if o.Where == announce.Local {
-				s.add("Nodes", v.candidacies(o)...)
-			}
-			v.addRoutes(s, []announce.Outlook{o})
-			v.addAgents(s, []announce.Outlook{o})
-			if s.Problem {
-				s.Unread = v.unheardAgents(s.Unread)
-			}
-			return
+	for _, o := range v.addresses() {
+		if o.IP != a {
+			continue
 		}
+		if why := v.unannounced(o); why != "" {
+			s.setSummary(true, s.Code, s.Summary+", and "+why)
+		} else {
+			s.Summary += ", and " + v.whereabouts(o)
+		}
+		if o.Where == announce.Local {
+			s.add("Nodes", v.candidacies(o)...)
+		}
+		v.addRoutes(s, []announce.Outlook{o})
+		v.addAgents(s, []announce.Outlook{o})
+		if s.Problem {
+			s.Unread = v.unheardAgents(s.Unread)
+		}
+		return
 	}
 }

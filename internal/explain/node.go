@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/service"
 )
 
 // Node explains what a node announces, and what prevents it from announcing.
@@ -153,23 +154,16 @@ func (v *view) agentFor(set map[string]string) []string {
 // addAnnounced lists the local addresses of a node.
 func (v *view) addAnnounced(s *Story, name string) {
 	var has, toGet []string
-	for _, r := range v.plan.Requests {
-		for _, o := range v.outlooks[r.Key()] {
-			if o.Where != announce.Local {
-				continue
-			}
-			at := ""
-			for _, slot := range slots(v.objects[r.Key()]) {
-				if slot.Address == o.IP {
-					at = slot.Node
-				}
-			}
-			switch {
-			case at == name:
-				has = append(has, o.IP.String()+" of "+r.Key())
-			case o.Choice.Node == name && !o.Undecided:
-				toGet = append(toGet, o.IP.String()+" of "+r.Key()+": "+o.Why())
-			}
+	for _, o := range v.addresses() {
+		if o.Where != announce.Local {
+			continue
+		}
+		at, _ := service.SlotOf(slots(v.objects[o.Service]), o.IP)
+		switch {
+		case at.Node == name:
+			has = append(has, o.IP.String()+" of "+o.Service)
+		case o.Choice.Node == name && !o.Undecided:
+			toGet = append(toGet, o.IP.String()+" of "+o.Service+": "+o.Why())
 		}
 	}
 	s.add("Local addresses that it announces", has...)

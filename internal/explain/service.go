@@ -13,10 +13,8 @@ import (
 // announce them.
 func Service(w World, key string) (Story, error) {
 	v := newView(w)
-	for _, r := range v.plan.Requests {
-		if r.Key() == key {
-			return v.service(r), nil
-		}
+	if r, there := v.request(key); there {
+		return v.service(r), nil
 	}
 	if err := w.needs("whether there is a Service "+key, KindServices); err != nil {
 		return Story{}, err

@@ -325,7 +325,7 @@ func (v *view) judge(t *Transfer, r service.Request) {
 // Unfinished says what is missing in w until the move of a Service, "namespace/name", is done, or returns "".
 func Unfinished(w World, key string, leave bool) string {
 	v := newView(w)
-	r, found := v.requests()[key]
+	r, found := v.request(key)
 	if !found {
 		return "there is no Service of this name any more"
 	}

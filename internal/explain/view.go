@@ -132,6 +132,23 @@ func (v *view) foresee(members []election.Member) map[string][]announce.Outlook 
 	return of
 }
 
+// addresses returns the Outlooks of all addresses, those of the oldest Service first.
+func (v *view) addresses() (all []announce.Outlook) {
+	for _, r := range v.plan.Requests {
+		all = append(all, v.outlooks[r.Key()]...)
+	}
+	return all
+}
+
+// request returns the request of the Service of that key.
+func (v *view) request(key string) (service.Request, bool) {
+	i := slices.IndexFunc(v.plan.Requests, func(r service.Request) bool { return r.Key() == key })
+	if i < 0 {
+		return service.Request{}, false
+	}
+	return v.plan.Requests[i], true
+}
+
 // node returns the content of that node's Lease.
 func (v *view) node(name string) (node, bool) {
 	i := slices.IndexFunc(v.nodes, func(n node) bool { return n.Node == name })
