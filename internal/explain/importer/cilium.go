@@ -129,10 +129,6 @@ type ciliumAdvertisement struct {
 	} `json:"spec"`
 }
 
-func (m *Source) remark(o object, format string, values ...any) {
-	m.unknown = append(m.unknown, Remark{o.String(), fmt.Sprintf(format, values...)})
-}
-
 // add puts c into the objects of MetalLB in m.
 func (c *cilium) add(m *Source) {
 	for _, p := range c.pools {

@@ -15,7 +15,6 @@ package importer
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,10 +49,6 @@ type Secret struct{ Namespace, Name string }
 // Remark is a sentence about an object of the other product, "Kind name".
 type Remark struct{ Object, Text string }
 
-func (r *Result) remark(object, format string, values ...any) {
-	r.Remarks = append(r.Remarks, Remark{object, fmt.Sprintf(format, values...)})
-}
-
 // sort gives r a defined order.
 func (r *Result) sort() {
 	slices.SortFunc(r.Groups, func(a, b purelbv2.ServiceGroup) int { return cmp.Compare(a.Name, b.Name) })
@@ -65,6 +60,18 @@ func (r *Result) sort() {
 	})
 	r.Secrets = slices.Compact(r.Secrets)
 	slices.SortStableFunc(r.Remarks, func(a, b Remark) int { return cmp.Compare(a.Object, b.Object) })
+}
+
+// spread returns one value for selectors if one selector can express them, or one for each of them. with makes the
+// value for a selector.
+func spread[T any](selectors []metav1.LabelSelector, with func(*metav1.LabelSelector) T) (all []T) {
+	if one, ok := either(selectors); ok {
+		return []T{with(one)}
+	}
+	for i := range selectors {
+		all = append(all, with(&selectors[i]))
+	}
+	return all
 }
 
 // either returns one selector that matches what one of several matches. Several labels of one key, and

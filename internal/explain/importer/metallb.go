@@ -29,10 +29,14 @@ type Source struct {
 	Services          []corev1.Service
 	// Networks are the networks of the nodes, as far as they are known. MetalLB's pools have no subnet.
 	Networks []netip.Prefix
-	// unknown are remarks about fields that these types lack.
-	unknown []Remark
+	// remarks say what was not translated.
+	remarks []Remark
 	cilium  cilium
 	kubeVIP kubeVIP
+}
+
+func (m *Source) remark(o object, format string, values ...any) {
+	m.remarks = append(m.remarks, Remark{o.String(), fmt.Sprintf(format, values...)})
 }
 
 // object is what all objects have. Its metadata lacks what nothing here reads.
@@ -213,7 +217,7 @@ func (m *Source) read(text []byte, o object, all reflect.Value) error {
 	}
 	for _, u := range unknown {
 		if field, is := strings.CutPrefix(u.Error(), `unknown field "spec.`); is {
-			m.unknown = append(m.unknown, Remark{o.String(), fmt.Sprintf("spec.%s is not translated", strings.TrimSuffix(field, `"`))})
+			m.remark(o, "spec.%s is not translated", strings.TrimSuffix(field, `"`))
 		}
 	}
 	all.Set(reflect.Append(all, one.Elem()))
@@ -231,11 +235,12 @@ func (m *Source) Translate(product, namespace string) Result {
 	}
 	slices.SortFunc(m.Pools, func(a, b IPAddressPool) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) })
 	slices.SortFunc(m.Peers, func(a, b BGPPeer) int { return cmp.Compare(a.Metadata.Name, b.Metadata.Name) })
-	r := Result{Remarks: m.unknown}
+	var r Result
 	m.peers(&r, namespace)
 	m.groups(&r, namespace)
 	m.agents(&r, namespace)
 	m.services(&r, product)
+	r.Remarks = m.remarks
 	r.sort()
 	return r
 }

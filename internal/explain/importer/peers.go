@@ -31,11 +31,11 @@ func (m *Source) peers(r *Result, namespace string) {
 	global.RouterID = m.Peers[0].Spec.RouterID
 	for _, p := range m.Peers {
 		if p.Spec.VRF != "" {
-			r.remark(p.String(), "is not translated: PureLB does not support vrf %s", p.Spec.VRF)
+			m.remark(p.object, "is not translated: PureLB does not support vrf %s", p.Spec.VRF)
 			continue
 		}
 		if p.Spec.RouterID != m.Peers[0].Spec.RouterID {
-			r.remark(p.String(), "has another routerID than %v: in PureLB a node has one, and it is left to the default", m.Peers[0])
+			m.remark(p.object, "has another routerID than %v: in PureLB a node has one, and it is left to the default", m.Peers[0])
 			global.RouterID = ""
 		}
 		c.Spec.Neighbors = append(c.Spec.Neighbors, m.neighbors(r, p, global.ASN, namespace)...)
@@ -68,17 +68,13 @@ func (m *Source) neighbors(r *Result, p BGPPeer, asn int64, namespace string) []
 		n.Config.LocalASN = bgpv1.LocalASN(strconv.FormatInt(own, 10))
 	}
 	m.authenticate(r, p, &n, namespace)
-	m.session(r, p, &n)
-	one, ok := either(p.Spec.NodeSelectors)
-	if ok {
-		n.NodeSelector = one
-		return []bgpv1.Neighbor{n}
-	}
-	r.remark(p.String(), "has several nodeSelectors, and is one neighbor for each: a node that several select uses the first")
-	var all []bgpv1.Neighbor
-	for i := range p.Spec.NodeSelectors {
-		n.NodeSelector = &p.Spec.NodeSelectors[i]
-		all = append(all, n)
+	m.session(p, &n)
+	all := spread(p.Spec.NodeSelectors, func(s *metav1.LabelSelector) bgpv1.Neighbor {
+		n.NodeSelector = s
+		return n
+	})
+	if len(all) > 1 {
+		m.remark(p.object, "has several nodeSelectors, and is one neighbor for each: a node that several select uses the first")
 	}
 	return all
 }
@@ -86,7 +82,7 @@ func (m *Source) neighbors(r *Result, p BGPPeer, asn int64, namespace string) []
 // authenticate sets the password of a neighbor. MetalLB's Secrets have it under the key "password".
 func (m *Source) authenticate(r *Result, p BGPPeer, n *bgpv1.Neighbor, namespace string) {
 	if n.Config.AuthPassword = p.Spec.Password; p.Spec.Password != "" {
-		r.remark(p.String(), "has its password in the object itself, and so has the neighbor below: move it to a Secret")
+		m.remark(p.object, "has its password in the object itself, and so has the neighbor below: move it to a Secret")
 	}
 	name := p.Spec.PasswordSecret.Name
 	if name == "" {
@@ -99,7 +95,7 @@ func (m *Source) authenticate(r *Result, p BGPPeer, n *bgpv1.Neighbor, namespace
 }
 
 // session sets the options of a session.
-func (m *Source) session(r *Result, p BGPPeer, n *bgpv1.Neighbor) {
+func (m *Source) session(p BGPPeer, n *bgpv1.Neighbor) {
 	n.AFISAFIs = families(p)
 	timers := bgpv1.TimersConfig{
 		HoldTime: seconds(p.Spec.HoldTime), KeepaliveInterval: seconds(p.Spec.KeepaliveTime), ConnectRetry: seconds(p.Spec.ConnectTime),
@@ -111,7 +107,7 @@ func (m *Source) session(r *Result, p BGPPeer, n *bgpv1.Neighbor) {
 		n.Transport = &bgpv1.Transport{LocalAddress: p.Spec.SourceAddress, RemotePort: p.Spec.PeerPort}
 	}
 	if p.Spec.SourceAddress != "" && len(p.Spec.NodeSelectors) == 0 {
-		r.remark(p.String(), "has the sourceAddress %s for all nodes: nodes without it will not have the neighbor; transport.localAddress takes it from an annotation of the node too", p.Spec.SourceAddress)
+		m.remark(p.object, "has the sourceAddress %s for all nodes: nodes without it will not have the neighbor; transport.localAddress takes it from an annotation of the node too", p.Spec.SourceAddress)
 	}
 	if p.Spec.GracefulRestart {
 		n.GracefulRestart = &bgpv1.GracefulRestart{Enabled: new(true)}
@@ -120,7 +116,7 @@ func (m *Source) session(r *Result, p BGPPeer, n *bgpv1.Neighbor) {
 		n.EBGPMultihop = &bgpv1.EBGPMultihop{Enabled: new(true)}
 	}
 	if p.Spec.BFDProfile != "" {
-		n.BFD = m.bfd(r, p)
+		n.BFD = m.bfd(p)
 	}
 }
 
@@ -153,20 +149,20 @@ func seconds(d *metav1.Duration) int64 {
 }
 
 // bfd translates the profile of p.
-func (m *Source) bfd(r *Result, p BGPPeer) *bgpv1.BFD {
+func (m *Source) bfd(p BGPPeer) *bgpv1.BFD {
 	i := slices.IndexFunc(m.Profiles, func(f BFDProfile) bool { return f.Metadata.Name == p.Spec.BFDProfile })
 	if i < 0 {
-		r.remark(p.String(), "names the bfdProfile %s, which is missing: BFD has its defaults", p.Spec.BFDProfile)
+		m.remark(p.object, "names the bfdProfile %s, which is missing: BFD has its defaults", p.Spec.BFDProfile)
 		return &bgpv1.BFD{Enabled: new(true)}
 	}
 	f := m.Profiles[i]
 	if f.Spec.EchoMode {
-		r.remark(f.String(), "has echoMode, which PureLB does not support: the router must not want it")
+		m.remark(f.object, "has echoMode, which PureLB does not support: the router must not want it")
 	}
 	b := &bgpv1.BFD{
 		Enabled:                         new(true),
-		MinReceiveIntervalMilliseconds:  r.interval(f, value(f.Spec.ReceiveInterval)),
-		MinTransmitIntervalMilliseconds: r.interval(f, value(f.Spec.TransmitInterval)),
+		MinReceiveIntervalMilliseconds:  m.interval(f, value(f.Spec.ReceiveInterval)),
+		MinTransmitIntervalMilliseconds: m.interval(f, value(f.Spec.TransmitInterval)),
 		DetectionMultiplier:             value(f.Spec.DetectMultiplier),
 	}
 	if f.Spec.PassiveMode {
@@ -182,11 +178,11 @@ func (m *Source) bfd(r *Result, p BGPPeer) *bgpv1.BFD {
 const leastInterval = 50
 
 // interval returns an interval of f that PureLB has.
-func (r *Result) interval(f BFDProfile, milliseconds int32) int32 {
+func (m *Source) interval(f BFDProfile, milliseconds int32) int32 {
 	if milliseconds == 0 || milliseconds >= leastInterval {
 		return milliseconds
 	}
-	r.remark(f.String(), "has an interval of %d ms, and PureLB's shortest is %d ms", milliseconds, leastInterval)
+	m.remark(f.object, "has an interval of %d ms, and PureLB's shortest is %d ms", milliseconds, leastInterval)
 	return leastInterval
 }
 
@@ -201,20 +197,20 @@ func value[T any](of *T) (v T) {
 const mostAdvertisements = 16
 
 // advertised translates the BGPAdvertisements of a pool.
-func (m *Source) advertised(r *Result, p IPAddressPool) *purelbv2.RouteAttributes {
+func (m *Source) advertised(p IPAddressPool) *purelbv2.RouteAttributes {
 	var all []purelbv2.Advertisement
 	for _, a := range m.BGPAdvertisements {
 		if !a.Spec.selects(p) {
 			continue
 		}
-		for _, to := range m.advertisements(r, a) {
+		for _, to := range m.advertisements(a) {
 			if !slices.ContainsFunc(all, func(o purelbv2.Advertisement) bool { return reflect.DeepEqual(o, to) }) {
 				all = append(all, to)
 			}
 		}
 	}
 	if len(all) > mostAdvertisements {
-		r.remark(p.String(), "has %d different BGPAdvertisements, and a group has %d at most: the others are left out", len(all), mostAdvertisements)
+		m.remark(p.object, "has %d different BGPAdvertisements, and a group has %d at most: the others are left out", len(all), mostAdvertisements)
 		all = all[:mostAdvertisements]
 	}
 	if len(all) == 1 && reflect.DeepEqual(all[0], purelbv2.Advertisement{}) {
@@ -225,7 +221,7 @@ func (m *Source) advertised(r *Result, p IPAddressPool) *purelbv2.RouteAttribute
 
 // advertisements translates a BGPAdvertisement: to one entry, or to one for each of its nodeSelectors if one
 // selector cannot express them.
-func (m *Source) advertisements(r *Result, a BGPAdvertisement) (all []purelbv2.Advertisement) {
+func (m *Source) advertisements(a BGPAdvertisement) []purelbv2.Advertisement {
 	var to purelbv2.Advertisement
 	if a.Spec.LocalPref != nil && *a.Spec.LocalPref != 0 { // MetalLB takes 0 as the default
 		to.LocalPreference = a.Spec.LocalPref
@@ -248,9 +244,9 @@ func (m *Source) advertisements(r *Result, a BGPAdvertisement) (all []purelbv2.A
 		peer := name // which no neighbor has, so that an advertisement to no peer does not become one to all
 		switch i := slices.IndexFunc(m.Peers, func(p BGPPeer) bool { return p.Metadata.Name == name }); {
 		case i < 0:
-			r.remark(a.String(), "names the peer %s, which is missing", name)
+			m.remark(a.object, "names the peer %s, which is missing", name)
 		case m.Peers[i].Spec.gateway != "":
-			r.remark(a.String(), "is for %s, a default gateway: give it a peerGroup, and name that", name)
+			m.remark(a.object, "is for %s, a default gateway: give it a peerGroup, and name that", name)
 		default:
 			peer = m.Peers[i].Spec.PeerAddress + m.Peers[i].Spec.Interface
 		}
@@ -259,18 +255,12 @@ func (m *Source) advertisements(r *Result, a BGPAdvertisement) (all []purelbv2.A
 		}
 	}
 	if len(a.Spec.ServiceSelectors) > 0 {
-		r.remark(a.String(), "has serviceSelectors: give the Services a group of their own, or annotate them")
+		m.remark(a.object, "has serviceSelectors: give the Services a group of their own, or annotate them")
 	}
-	one, ok := either(a.Spec.NodeSelectors)
-	if ok {
-		to.NodeSelector = one
-		return append(all, to)
-	}
-	for i := range a.Spec.NodeSelectors {
-		to.NodeSelector = &a.Spec.NodeSelectors[i]
-		all = append(all, to)
-	}
-	return all
+	return spread(a.Spec.NodeSelectors, func(s *metav1.LabelSelector) purelbv2.Advertisement {
+		to.NodeSelector = s
+		return to
+	})
 }
 
 // community returns the number of a community, which MetalLB may know by a name.

@@ -23,26 +23,26 @@ func (m *Source) groups(r *Result, namespace string) {
 			TypeMeta:   metav1.TypeMeta{APIVersion: purelbv2.GroupVersion.String(), Kind: "ServiceGroup"},
 			ObjectMeta: metav1.ObjectMeta{Name: p.Metadata.Name, Namespace: namespace},
 		}
-		pools, err := m.ranges(r, p)
+		pools, err := m.ranges(p)
 		if err != nil {
-			r.remark(p.String(), "is not translated: %v", err)
+			m.remark(p.object, "is not translated: %v", err)
 			continue
 		}
 		switch l2, bgp := m.announced(p); {
 		case bgp && l2:
-			r.remark(p.String(), "is announced by layer 2 and by BGP. Its group is local: make it remote if no node is in its subnet")
+			m.remark(p.object, "is announced by layer 2 and by BGP. Its group is local: make it remote if no node is in its subnet")
 			g.Spec.Local = &purelbv2.LocalSpec{Pools: pools}
 		case bgp:
 			aggregate(pools)
 			g.Spec.Remote = &purelbv2.RemoteSpec{Pools: pools, Withdrawal: purelbv2.Withdrawal{WithdrawWithoutEndpoints: !p.isCilium()}}
-			g.Spec.BGP = m.advertised(r, p)
+			g.Spec.BGP = m.advertised(p)
 		case l2:
 			g.Spec.Local = &purelbv2.LocalSpec{Pools: pools}
 		default:
-			r.remark(p.String(), "is not announced now, for lack of an advertisement. PureLB will announce its group")
+			m.remark(p.object, "is not announced now, for lack of an advertisement. PureLB will announce its group")
 			g.Spec.Local = &purelbv2.LocalSpec{Pools: pools}
 		}
-		m.boundary(r, p, &g.Spec.Boundary)
+		m.boundary(p, &g.Spec.Boundary)
 		if ordered {
 			g.Spec.Priority = priority(p, rank)
 		}
@@ -73,7 +73,7 @@ func (m *Source) announced(p IPAddressPool) (l2, bgp bool) {
 
 // boundary says for which Services a group is. In MetalLB, a pool without serviceAllocation is for all
 // Services.
-func (m *Source) boundary(r *Result, p IPAddressPool, b *purelbv2.Boundary) {
+func (m *Source) boundary(p IPAddressPool, b *purelbv2.Boundary) {
 	b.AutoAssign = p.Spec.AutoAssign
 	to := p.Spec.AllocateTo
 	if to == nil || len(to.Namespaces)+len(to.NamespaceSelectors)+len(to.ServiceSelectors) == 0 {
@@ -87,17 +87,17 @@ func (m *Source) boundary(r *Result, p IPAddressPool, b *purelbv2.Boundary) {
 	}
 	var ok bool
 	if b.NamespaceSelector, ok = either(to.NamespaceSelectors); !ok {
-		r.remark(p.String(), "has namespaceSelectors that one selector cannot express: name the namespaces in its group")
+		m.remark(p.object, "has namespaceSelectors that one selector cannot express: name the namespaces in its group")
 	}
 	if b.ServiceSelector, ok = either(to.ServiceSelectors); !ok {
-		r.remark(p.String(), "has serviceSelectors that one selector cannot express: annotate the Services with purelb.io/service-group")
+		m.remark(p.object, "has serviceSelectors that one selector cannot express: annotate the Services with purelb.io/service-group")
 	}
-	r.remark(p.String(), "is only for some Services. In PureLB others can still name its group; enforceNamespaces forbids that")
+	m.remark(p.object, "is only for some Services. In PureLB others can still name its group; enforceNamespaces forbids that")
 }
 
 // ranges returns the ranges of a pool. They are written as first and last address, so that PureLB hands
 // out the first and the last address of a network as MetalLB does.
-func (m *Source) ranges(r *Result, p IPAddressPool) (purelbv2.Pools, error) {
+func (m *Source) ranges(p IPAddressPool) (purelbv2.Pools, error) {
 	var pools purelbv2.Pools
 	for _, text := range p.Spec.Addresses {
 		span, err := addr.ParseBlock(text)
@@ -109,14 +109,14 @@ func (m *Source) ranges(r *Result, p IPAddressPool) (purelbv2.Pools, error) {
 		if i >= 0 {
 			subnet = m.Networks[i].Masked()
 		} else if l2, _ := m.announced(p); l2 {
-			r.remark(p.String(), "%s: the subnet of these addresses is not known, and %v is a guess: write that of the nodes", text, subnet)
+			m.remark(p.object, "%s: the subnet of these addresses is not known, and %v is a guess: write that of the nodes", text, subnet)
 		}
 		of := purelbv2.AddressPool{Pool: purelbv2.Range(span.String()), Subnet: purelbv2.Subnet(subnet.String())}
 		if p.Spec.AvoidBuggyIPs && span.Family() == addr.V4 {
 			of.Exclude = buggy(span)
 			if len(of.Exclude) > mostExcluded {
 				of.Exclude = nil
-				r.remark(p.String(), "%s: avoidBuggyIPs is not translated, because the range has too many addresses that end in 0 or 255", text)
+				m.remark(p.object, "%s: avoidBuggyIPs is not translated, because the range has too many addresses that end in 0 or 255", text)
 			}
 		}
 		if span.Family() == addr.V4 {
@@ -173,13 +173,13 @@ func (m *Source) agents(r *Result, namespace string) {
 	every := false
 	for _, a := range m.L2Advertisements {
 		if len(a.Spec.NodeSelectors) > 0 {
-			r.remark(a.String(), "has nodeSelectors: PureLB announces on each node of the subnet. Label the others node.kubernetes.io/exclude-from-external-load-balancers")
+			m.remark(a.object, "has nodeSelectors: PureLB announces on each node of the subnet. Label the others node.kubernetes.io/exclude-from-external-load-balancers")
 		}
 		if len(a.Spec.ServiceSelectors) > 0 {
-			r.remark(a.String(), "has serviceSelectors: give the Services a group of their own")
+			m.remark(a.object, "has serviceSelectors: give the Services a group of their own")
 		}
 		if !slices.Equal(a.Spec.Interfaces, m.L2Advertisements[0].Spec.Interfaces) {
-			r.remark(a.String(), "has other interfaces than %v: the LBNodeAgent has those of both", m.L2Advertisements[0])
+			m.remark(a.object, "has other interfaces than %v: the LBNodeAgent has those of both", m.L2Advertisements[0])
 		}
 		for _, name := range a.Spec.Interfaces {
 			if !a.isCilium() { // Cilium has expressions
