@@ -91,9 +91,7 @@ func (v *view) readNodes() {
 
 // readLease reads o at the time now. If now is zero, every Lease is valid.
 func readLease(o *coordinationv1.Lease, now time.Time) node {
-	n := node{agent: o.Annotations[lease.AnnotationAgent], problem: o.Annotations[lease.AnnotationProblem], draining: o.Annotations[lease.AnnotationDraining]}
-	n.Record = election.Record{Node: lease.Node(o), Subnets: lease.Subnets(o), Own: lease.Addresses(o), Draining: lease.Draining(o)}
-	n.gossip, n.Weights = lease.Gossip(o), lease.Weights(o)
+	n := node{Leased: lease.Read(o), gossip: lease.Gossip(o), agent: o.Annotations[lease.AnnotationAgent], problem: o.Annotations[lease.AnnotationProblem], draining: o.Annotations[lease.AnnotationDraining]}
 	if s := o.Spec.LeaseDurationSeconds; s != nil {
 		n.lasts = time.Duration(*s) * time.Second
 	}

@@ -4,7 +4,24 @@ import (
 	"net/netip"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"purelb.io/purelb/internal/nodes/election"
 )
+
+// Read returns what o says of its node. The Lease is alive at first.
+func Read(o *coordinationv1.Lease) election.Leased {
+	agent, told := o.Annotations[AnnotationAgent]
+	l := election.Leased{
+		Record: election.Record{Node: Node(o), Subnets: Subnets(o), Own: Addresses(o), Draining: Draining(o)},
+		Alive:  true, Unconfigured: told && agent == "",
+		Unable: parseAddresses(o.Annotations[AnnotationUnable], maxUnable), Weights: Weights(o),
+	}
+	macs, _ := MACs(o)
+	for _, m := range macs {
+		l.MACs = append(l.MACs, m)
+	}
+	return l
+}
 
 // Node returns the name of the node to which o belongs.
 func Node(o *coordinationv1.Lease) string {

@@ -22,7 +22,7 @@ func written(r Record) *coordinationv1.Lease {
 
 // parsed returns what an agent reads of o.
 func parsed(o *coordinationv1.Lease) *seen {
-	return newTable(Options{Duration: time.Minute}).parse("node-a", o)
+	return newTable(Options{Duration: time.Minute}).parse(o)
 }
 
 // many returns n addresses.

@@ -79,7 +79,7 @@ func (t *table) observe(o *coordinationv1.Lease, at time.Time) {
 	if !ok {
 		return
 	}
-	s := t.parse(node, o)
+	s := t.parse(o)
 	s.since, s.read = at, at
 	if old := t.seen[node]; old != nil {
 		if s.Renewed = old.read; s.version == old.version {

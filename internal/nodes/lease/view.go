@@ -28,23 +28,15 @@ type View struct {
 	Listed bool
 }
 
-// parse returns what o says, the Lease of node. A Lease is alive at first.
-func (t *table) parse(node string, o *coordinationv1.Lease) *seen {
-	r := election.Record{Node: node, Subnets: Subnets(o), Own: Addresses(o), Draining: Draining(o)}
-	macs, _ := MACs(o)
-	for _, m := range macs {
-		r.MACs = append(r.MACs, m)
-	}
-	agent, told := o.Annotations[AnnotationAgent]
+// parse returns what o says. A Lease is alive at first.
+func (t *table) parse(o *coordinationv1.Lease) *seen {
 	duration := durationOf(o, t.duration)
+	leased := Read(o)
+	leased.Slow = duration > t.duration
 	return &seen{
-		Leased: election.Leased{
-			Record: r, Alive: true, Slow: duration > t.duration, Unconfigured: told && agent == "",
-			Unable: parseAddresses(o.Annotations[AnnotationUnable], maxUnable), Weights: Weights(o),
-		},
-		gossip: Gossip(o), duration: duration, version: versionOf(o),
+		Leased: leased, gossip: Gossip(o), duration: duration, version: versionOf(o),
 		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses], o.Annotations[AnnotationMACs],
-			o.Annotations[AnnotationUnable], o.Annotations[AnnotationWeights], agent),
+			o.Annotations[AnnotationUnable], o.Annotations[AnnotationWeights], o.Annotations[AnnotationAgent]),
 	}
 }
 
