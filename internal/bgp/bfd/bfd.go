@@ -4,7 +4,8 @@
 // 5883), with IPv4 or IPv6.
 //
 // It knows sessions and their states. It does not know what the end of a session means for
-// a BGP neighbor (RFC 5882). It does not implement Echo, demand mode and authentication.
+// a BGP neighbor (RFC 5882). It does not implement Echo and authentication. It goes on sending packets to a
+// neighbor in demand mode, which FRR and BIRD never ask for.
 package bfd
 
 import (

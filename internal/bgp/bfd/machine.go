@@ -19,7 +19,6 @@ type machine struct {
 
 	// The timers that the other end last reported.
 	remoteTimers timers
-	remoteDemand bool
 
 	// told are the timers in the sent packets. used are the intervals in force. They differ
 	// while the other end may not know of a change.
@@ -50,7 +49,6 @@ func newMachine(now time.Time, discriminator uint32, wanted timers, chance func(
 func (m *machine) receive(now time.Time, c control) []control {
 	m.heard = now
 	m.remote, m.remoteState, m.remoteDiagnostic = c.mine, c.state, c.diagnostic
-	m.remoteDemand = c.demand
 	m.remoteTimers = timers{intervals{c.desiredMinTx, c.minRx}, c.multiplier}
 	if c.final {
 		m.finish()
@@ -115,8 +113,8 @@ func (m *machine) due() time.Time {
 // the other end last reported.
 func (m *machine) forget() {
 	m.remote, m.heard = 0, time.Time{}
-	// The other end may have requested silence. After a restart it may wait for packets.
-	m.remoteTimers.receive, m.remoteDemand = time.Microsecond, false
+	// The other end may have wanted no packets. After a restart it may wait for some.
+	m.remoteTimers.receive = time.Microsecond
 }
 
 // become changes the state, and returns the packet that reports it.

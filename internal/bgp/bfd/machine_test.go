@@ -256,21 +256,3 @@ func TestAnEndThatWantsNoPacketsGetsNone(t *testing.T) {
 		t.Error("it keeps silent for one who is gone")
 	}
 }
-
-func TestDemandModeOfTheOtherEndIsHonored(t *testing.T) {
-	m := machineIn(t, Up, fast, fast)
-	demand := control{state: Up, demand: true, mine: 2, yours: 1, multiplier: 3, desiredMinTx: 300 * ms, minRx: 300 * ms}
-	m.receive(noon, demand)
-	if _, ok := m.interval(); ok {
-		t.Error("the machine sends packets in demand mode")
-	}
-	m.configure(timersOf(400*ms, 300*ms, 3))
-	if _, ok := m.interval(); !ok {
-		t.Error("the machine does not poll after a change of its timers")
-	}
-	demand.state = Down
-	m.receive(noon, demand)
-	if _, ok := m.interval(); !ok {
-		t.Error("the machine sends nothing although the session is down")
-	}
-}

@@ -11,7 +11,7 @@ import (
 type control struct {
 	state               State
 	diagnostic          Diagnostic
-	poll, final, demand bool
+	poll, final         bool
 	multiplier          uint8
 	mine, yours         uint32 // the discriminators of its sender and of its receiver
 	desiredMinTx, minRx time.Duration
@@ -20,7 +20,6 @@ type control struct {
 // Bits of the packet that the codec does not support.
 const (
 	flagAuthentication = 1 << 2
-	flagDemand         = 1 << 1
 	flagMultipoint     = 1
 )
 
@@ -56,7 +55,7 @@ func decode(b []byte) (control, error) {
 	}
 	c := control{
 		state: State(h.State), diagnostic: Diagnostic(h.Diagnostic),
-		poll: h.Poll, final: h.Final, demand: b[1]&flagDemand != 0,
+		poll: h.Poll, final: h.Final,
 		multiplier: h.DetectTimeMultiplier,
 		mine:       h.MyDiscriminator, yours: h.YourDiscriminator,
 		desiredMinTx: microseconds(h.DesiredMinTxInterval), minRx: microseconds(h.RequiredMinRxInterval),

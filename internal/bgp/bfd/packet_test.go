@@ -60,7 +60,7 @@ func TestDecodeReadsAllFields(t *testing.T) {
 			state: Up, poll: true, multiplier: 3, mine: 2, yours: 1, desiredMinTx: 300 * ms, minRx: 200 * ms,
 		},
 		"21520518 000000aa 000000bb 000f4240 00000000 00000000": {
-			state: Down, diagnostic: timeExpired, final: true, demand: true, multiplier: 5,
+			state: Down, diagnostic: timeExpired, final: true, multiplier: 5,
 			mine: 0xaa, yours: 0xbb, desiredMinTx: 1000 * ms,
 		},
 	} {

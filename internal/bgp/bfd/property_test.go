@@ -167,8 +167,8 @@ func TestAMachineIsConsistentForAnyPackets(t *testing.T) {
 			var out []control
 			if rapid.Bool().Draw(t, "packet") {
 				out = m.receive(now, control{
-					state: State(rapid.Uint8Range(0, 3).Draw(t, "state")),
-					final: rapid.Bool().Draw(t, "final"), demand: rapid.Bool().Draw(t, "demand"),
+					state:      State(rapid.Uint8Range(0, 3).Draw(t, "state")),
+					final:      rapid.Bool().Draw(t, "final"),
 					multiplier: rapid.Uint8Min(1).Draw(t, "multiplier"), mine: rapid.Uint32Min(1).Draw(t, "mine"), yours: 1,
 					desiredMinTx: microseconds(rapid.Uint32().Draw(t, "tx")), minRx: microseconds(rapid.Uint32().Draw(t, "rx")),
 				})

@@ -80,9 +80,6 @@ func (m *machine) interval() (time.Duration, bool) {
 	if m.remoteTimers.receive == 0 || m.silent() {
 		return 0, false
 	}
-	if m.remoteDemand && m.state == Up && m.remoteState == Up && !m.poll.on {
-		return 0, false
-	}
 	return max(m.used.transmit, m.remoteTimers.receive), true
 }
 
