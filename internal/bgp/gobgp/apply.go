@@ -38,20 +38,20 @@ func (a *application) problem(path, reason string, err error) {
 func (a *application) apply() {
 	a.removeMoved()
 	c := peering.Diff(a.wanted, a.found.state())
-	leave, change := splitRemovals(c.RemovePeers, c.AddPeers)
-	a.removePeers(leave)
+	come := slices.Concat(c.Replace, c.Add)
+	a.removePeers(c.Remove)
 	before, had := a.found.policies, a.marks()
 	if !a.policies() {
 		a.withdrawUnwanted()
-		a.withhold(c.AddPeers)
-		a.updatePeers(c.UpdatePeers)
+		a.withhold(come)
+		a.updatePeers(c.Update)
 		return
 	}
 	a.routes()
-	a.removePeers(change)
+	a.removePeers(c.Replace)
 	a.refresh(before, had)
-	a.addPeers(c.AddPeers)
-	a.updatePeers(c.UpdatePeers)
+	a.addPeers(come)
+	a.updatePeers(c.Update)
 }
 
 // routes sets the routes.
@@ -75,19 +75,6 @@ func (a *application) noteRoutes(err error) {
 	if err != nil {
 		a.problems = append(a.problems, peering.Problem{Field: "routes", Reason: reasonRefused, Message: err.Error(), Routes: true})
 	}
-}
-
-// splitRemovals divides gone: leave are the neighbors that are only removed. change are the
-// neighbors that are added again with changes.
-func splitRemovals(gone, come []peering.Peer) (leave, change []peering.Peer) {
-	for _, g := range gone {
-		if slices.ContainsFunc(come, func(c peering.Peer) bool { return c.Name() == g.Name() }) {
-			change = append(change, g)
-		} else {
-			leave = append(leave, g)
-		}
-	}
-	return leave, change
 }
 
 // errWithheld says that a neighbor waits for the policies.

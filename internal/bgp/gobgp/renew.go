@@ -109,5 +109,6 @@ func (s *Server) repair(e *engine) bool {
 		return true
 	}
 	a := s.again(context.Background())
-	return len(peering.Diff(a.wanted, s.found.state()).AddPeers) == 0
+	c := peering.Diff(a.wanted, s.found.state())
+	return len(c.Replace)+len(c.Add) == 0
 }

@@ -6,61 +6,48 @@ import (
 	"slices"
 )
 
-// Changes are the differences between two States, except those of sets and chains. Apply the fields
-// in order.
-//
-// A part that cannot be changed is removed and added again.
+// Changes are the neighbors in which two States differ. They keep the order of the States.
 type Changes struct {
-	RemovePeers []Peer
-	// Change sets and chains here. The removals come before that change, and the additions after
-	// it.
-
-	AddPeers []Peer
-	// UpdatePeers have other timers, other prefix limits or another description, and keep
-	// their sessions. Other neighbors do not notice these updates.
-	UpdatePeers []Peer
+	// Remove are the neighbors to remove, and Add those to add. Replace are the neighbors to remove and to add
+	// again, because a part of them cannot be changed.
+	Remove, Replace, Add []Peer
+	// Update are neighbors with other timers, other prefix limits or another description. They keep their
+	// sessions, and do not notice the update.
+	Update []Peer
 }
 
-// Diff returns the changes from found to wanted, which have the same Global. Its lists keep
-// the order of the State.
+// Diff returns the changes from found to wanted, which have the same Global.
 func Diff(wanted, found State) Changes {
 	var c Changes
-	left := make(map[string]Peer, len(found.Peers))
+	before, stays := map[string]Peer{}, map[string]bool{}
 	for _, f := range found.Peers {
-		left[f.Name()] = f
+		before[f.Name()] = f
 	}
 	for _, w := range wanted.Peers {
-		f, there := left[w.Name()]
-		if !there || !reflect.DeepEqual(w.session(), f.session()) {
-			c.AddPeers = append(c.AddPeers, w)
-			continue
-		}
-		if !reflect.DeepEqual(w, f) {
-			c.UpdatePeers = append(c.UpdatePeers, w)
-		}
-		delete(left, w.Name())
-	}
-	for _, f := range found.Peers {
-		if _, goes := left[f.Name()]; goes {
-			c.RemovePeers = append(c.RemovePeers, f)
+		f, there := before[w.Name()]
+		stays[w.Name()] = true
+		switch {
+		case !there:
+			c.Add = append(c.Add, w)
+		case !reflect.DeepEqual(w.session(), f.session()):
+			c.Replace = append(c.Replace, w)
+		case !reflect.DeepEqual(w, f):
+			c.Update = append(c.Update, w)
 		}
 	}
+	c.Remove = slices.DeleteFunc(slices.Clone(found.Peers), func(f Peer) bool { return stays[f.Name()] })
 	return c
 }
 
 // Interrupts reports whether the change from found to wanted ends an established session that
 // wanted has too. A change of Global ends all sessions.
 func Interrupts(wanted, found State, there []NeighborStatus) bool {
-	c := Diff(wanted, found)
+	interrupted := Diff(wanted, found).Replace
 	if !reflect.DeepEqual(wanted.Global, found.Global) {
-		c.RemovePeers, c.AddPeers = found.Peers, wanted.Peers
+		interrupted = wanted.Peers
 	}
 	return slices.ContainsFunc(there, func(n NeighborStatus) bool {
-		if n.State != Established {
-			return false
-		}
-		is := func(p Peer) bool { return p.Name() == n.Name() && !p.AdminDown }
-		return slices.ContainsFunc(c.RemovePeers, is) && slices.ContainsFunc(c.AddPeers, is)
+		return n.State == Established && slices.ContainsFunc(interrupted, func(p Peer) bool { return p.Name() == n.Name() && !p.AdminDown })
 	})
 }
 

@@ -60,9 +60,11 @@ func (s server) apply(t *rapid.T, c change, list []peering.Peer) {
 func carryOut(t *rapid.T, found peering.State, c peering.Changes) server {
 	s := server{}
 	s.apply(t, add, found.Peers)
-	s.apply(t, remove, c.RemovePeers)
-	s.apply(t, add, c.AddPeers)
-	s.apply(t, update, c.UpdatePeers)
+	s.apply(t, remove, c.Remove)
+	s.apply(t, remove, c.Replace)
+	s.apply(t, add, c.Replace)
+	s.apply(t, add, c.Add)
+	s.apply(t, update, c.Update)
 	return s
 }
 
@@ -112,8 +114,8 @@ func TestSessionsEndOnlyForChangesThatNeedIt(t *testing.T) {
 		{"a limit", func(s *peering.State) { s.Peers[0].Families[0].MaxPrefixes = 9 }, "~" + one},
 		{"a next hop", func(s *peering.State) { s.Peers[0].Mute = []addr.Family{addr.V6} }, "~" + one},
 		{"a link-local address", func(s *peering.State) { s.Peers[0].LinkLocal = netip.MustParseAddr("fe80::1") }, "~" + one},
-		{"an AS", func(s *peering.State) { s.Peers[0].ASN = 2 }, "-" + one + " +" + one},
-		{"a password", func(s *peering.State) { s.Peers[0].Password = "x" }, "-" + one + " +" + one},
+		{"an AS", func(s *peering.State) { s.Peers[0].ASN = 2 }, "-+" + one},
+		{"a password", func(s *peering.State) { s.Peers[0].Password = "x" }, "-+" + one},
 		{"no neighbors", func(s *peering.State) { *s = peering.State{} }, "-" + one + two},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -150,11 +152,10 @@ func TestChangesThatEndSessions(t *testing.T) {
 	}
 }
 
-// changes prints in one line the neighbors that are removed, added, and updated without the end
-// of the session.
+// changes prints in one line the neighbors that are removed, replaced, added, and updated without the end of
+// the session.
 func changes(c peering.Changes) string {
-	gone, come := names("-", c.RemovePeers), names("+", c.AddPeers)
-	return gone + when(gone != "" && come != "", " ") + come + names("~", c.UpdatePeers)
+	return names("-", c.Remove) + names("-+", c.Replace) + names("+", c.Add) + names("~", c.Update)
 }
 
 // names prints the names of a list after a sign.
