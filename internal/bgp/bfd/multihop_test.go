@@ -112,17 +112,3 @@ protocol bgp frr { local 192.0.2.1 as 64515; neighbor 203.0.113.2 as 64514; mult
 		t.Errorf("the event is %+v", ev)
 	}
 }
-
-func TestTwoPassiveEndsStayDown(t *testing.T) {
-	l := newLab(t, "bfd\n peer 192.0.2.1\n  passive-mode\n")
-	s := to("192.0.2.2", 100*time.Millisecond, 100)
-	s.Passive = true
-	set(t, l.engine, s)
-	l.router.AwaitSays("show bfd peer 192.0.2.1", "Passive mode")
-	if got := status(l.engine, "192.0.2.2"); got.Sent > 0 || got.Received > 0 || got.State != Down {
-		t.Errorf("the status of a session with two passive ends is %+v, want it down", got)
-	}
-	l.configure("no passive-mode")
-	await(t, l.engine, "192.0.2.2", Up)
-	l.router.AwaitSays("show bfd peer 192.0.2.1", "Status: up")
-}

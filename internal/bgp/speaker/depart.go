@@ -39,9 +39,9 @@ type Endings interface {
 func (s *Speaker) depart(ctx context.Context, w *waits) {
 	began := time.Now()
 	why := s.whyItEnds(ctx, w, began)
-	graceful := why.Cause.KeepsRoutes() && s.imports.total > 0 && !s.drain.Leaving && keepsRoutes(s.governing.state()) && s.helped()
+	graceful := why.Cause.KeepsRoutes() && s.imports.total > 0 && !s.drain.Leaving && keepsRoutes(s.governing.applied.State) && s.helped()
 	s.Log.InfoContext(ctx, "departing", "node", s.Node, "cause", why.Cause.String(), "reason", why.Reason, "graceful", graceful)
-	if !graceful && s.imports.total > 0 && s.governing.running() && !s.drain.withdrawn {
+	if !graceful && s.imports.total > 0 && s.governing.running && !s.drain.withdrawn {
 		s.askForOthers(ctx, w)
 	}
 	s.stopReports(ctx, w)
@@ -56,7 +56,7 @@ func (s *Speaker) depart(ctx context.Context, w *waits) {
 	}
 	err = errors.Join(err, s.BFD.Close(limited))
 	if !graceful {
-		s.governing.applied = nil
+		s.governing.running, s.governing.applied = false, applied{}
 	}
 	s.publishStanding(s.standing(time.Now()), s.nodeReport())
 	s.Log.InfoContext(ctx, "departed", "node", s.Node, "routes", s.imports.total, "graceful", graceful, "duration", time.Since(began), "error", err)

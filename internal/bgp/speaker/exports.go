@@ -33,7 +33,7 @@ const learnLimit = 3 * time.Minute
 // learning reports whether neighbors may have routes that they have not sent yet.
 func (s *Speaker) learning(now time.Time) bool {
 	e := &s.exports
-	e.heard = e.heard || now.Sub(e.since) >= learnLimit || s.governing.running() && allComplete(s.governing.state(), s.facts.neighbors)
+	e.heard = e.heard || now.Sub(e.since) >= learnLimit || s.governing.running && allComplete(s.governing.applied.State, s.facts.neighbors)
 	return !e.heard
 }
 

@@ -34,12 +34,12 @@ type governing struct {
 
 // progress is what was decided, and what the server has.
 type progress struct {
-	// decision is the last one about the current input, or nil.
-	decision *peering.Decision
-	// applied is what the server has, or nil if no server runs. begun says that this process has had a
+	// decision is the last one about the current input, if there is one.
+	decision peering.Decision
+	// running says that the server runs, and applied is what it has. begun says that this process has had a
 	// server.
-	applied *applied
-	begun   bool
+	running, begun bool
+	applied        applied
 	// good is the last input that could be used. It may be from the file of an earlier process.
 	good *intent.Input
 	// staggered is when the speaker applies a change that ends sessions. It is zero while there
@@ -52,8 +52,8 @@ type progress struct {
 // applied is what the server was brought to.
 type applied struct {
 	decided
-	// state is that of the decision, with the penalties of neighbors and without routes.
-	state peering.State
+	// sent is the State of the decision with the penalties of neighbors, without routes.
+	sent peering.State
 	// problems are the parts that could not be applied.
 	problems []peering.Problem
 }
@@ -74,47 +74,17 @@ type paths struct {
 	ways map[netip.Addr]peering.Egress
 }
 
-// running reports whether the server runs.
-func (p *progress) running() bool { return p.applied != nil }
-
-// last returns the last decision about the current input.
-func (p *progress) last() peering.Decision {
-	if p.decision == nil {
-		return peering.Decision{}
-	}
-	return *p.decision
-}
-
-// effect returns the decision in effect.
-func (p *progress) effect() decided {
-	if p.applied == nil {
-		return decided{}
-	}
-	return p.applied.decided
-}
-
-// state returns the State of the decision in effect.
-func (p *progress) state() peering.State { return p.effect().State }
-
-// unapplied returns the problems of the last Apply.
-func (p *progress) unapplied() []peering.Problem {
-	if p.applied == nil {
-		return nil
-	}
-	return p.applied.problems
-}
-
 // problems returns all known problems of the configuration on this node.
 func (p *progress) problems() []peering.Problem {
-	return slices.Concat(p.last().Problems, p.unapplied())
+	return slices.Concat(p.decision.Problems, p.applied.problems)
 }
 
 // peers returns the wanted neighbors.
 func (p *progress) peers() []peering.Peer {
-	if d := p.last(); d.OK {
-		return d.State.Peers
+	if p.decision.OK {
+		return p.decision.State.Peers
 	}
-	return p.state().Peers
+	return p.applied.State.Peers
 }
 
 // governs returns when govern must run, or zero.
@@ -258,25 +228,25 @@ func (s *Speaker) prepare(ctx context.Context, now time.Time, t *task) {
 	}
 	s.Metrics.decided(t.input.Config, t.decision, t.took)
 	if t.err != nil {
-		if g.running() && s.imports.stale && !s.leaving { // routes do not wait until the kernel answers
+		if g.running && s.imports.stale && !s.leaving { // routes do not wait until the kernel answers
 			t.next = g.applied.decided
 			s.plan(ctx, now, t)
 		}
 		return
 	}
 	t.decision.Problems = append(t.decision.Problems, s.taken.problems(t.next.State)...)
-	g.news = g.news || g.decision == nil || !reflect.DeepEqual(*g.decision, t.decision)
-	g.decision = &t.decision
+	g.news = g.news || !reflect.DeepEqual(g.decision, t.decision)
+	g.decision = t.decision
 	s.reporter.resolved(ctx, t.input.Config, t.decision)
 	switch {
 	case t.next.OK:
-		if !t.decision.OK && !g.running() {
+		if !t.decision.OK && !g.running {
 			s.Log.InfoContext(ctx, "lastGoodConfiguration", "node", s.Node, "generation", t.next.input.Config.Generation)
 		}
 		s.follow(s.life, t.next.Decision, t.next.input.Dummy)
 		s.advertise(s.life, t.next.State)
 		s.exports.rule(now, t.next.Decision)
-	case g.running():
+	case g.running:
 		t.next = g.applied.decided // the configuration in effect stays in effect
 	default:
 		return
@@ -302,7 +272,7 @@ func (s *Speaker) plan(ctx context.Context, now time.Time, t *task) {
 		return
 	}
 	g.applying, t.restarting = true, !g.begun && s.imports.total > 0
-	if s.imports.stale || !g.running() {
+	if s.imports.stale || !g.running {
 		t.wanted.Routes, t.wanted.Waiting = s.routes(t.next.input.Attributes, s.imported())
 		s.imports.stale = len(t.wanted.Waiting) > 0
 	}
@@ -312,7 +282,7 @@ func (s *Speaker) plan(ctx context.Context, now time.Time, t *task) {
 // unnumbered links the answer is always true, because only the server finds out which neighbor is on
 // them.
 func (p *progress) needs(wanted peering.State) bool {
-	if !p.running() || len(p.applied.problems) > 0 || p.failure != "" || !reflect.DeepEqual(wanted, p.applied.state) {
+	if !p.running || len(p.applied.problems) > 0 || p.failure != "" || !reflect.DeepEqual(wanted, p.applied.sent) {
 		return true
 	}
 	return slices.ContainsFunc(wanted.Peers, func(n peering.Peer) bool { return n.Interface != "" })
@@ -343,9 +313,10 @@ func (s *Speaker) finish(ctx context.Context, now time.Time, t *task) {
 		}
 		return
 	}
-	if t.err == nil && g.running() {
-		g.good = &g.applied.input
-		s.rememberInBackground(ctx, g.applied.input)
+	if t.err == nil && g.running {
+		good := g.applied.input
+		g.good = &good
+		s.rememberInBackground(ctx, good)
 	}
 	s.governed(ctx, now, t.err)
 }
@@ -359,11 +330,11 @@ func (s *Speaker) takeApplied(ctx context.Context, now time.Time, t *task) {
 	case t.refused != nil:
 		s.imports.stale = true
 		s.restarts = errors.Is(t.refused, gobgp.ErrRestart)
-	case g.running() && has(func(p peering.Problem) bool { return p.Policies }):
+	case g.running && has(func(p peering.Problem) bool { return p.Policies }):
 		g.applied.problems = t.problems // the server has the former policies and routes
 	default:
 		t.wanted.Routes, t.wanted.Waiting = nil, nil
-		g.applied, g.begun = &applied{t.next, t.wanted, t.problems}, true
+		g.applied, g.running, g.begun = applied{t.next, t.wanted, t.problems}, true, true
 		s.facts.askSoon(now)
 	}
 	if t.refused == nil {
@@ -408,7 +379,7 @@ func (s *Speaker) governed(ctx context.Context, now time.Time, err error) {
 		s.Log.InfoContext(ctx, "recovered", "node", s.Node)
 	}
 	s.reporter.problems(ctx, s.input.Config, g.problems())
-	if err == nil && len(g.unapplied()) > 0 {
+	if err == nil && len(g.applied.problems) > 0 {
 		g.End(now, errUnapplied)
 	} else {
 		g.End(now, err)
@@ -427,7 +398,7 @@ var errUnapplied = errors.New("a part of the configuration is not in effect")
 // end withdraws all routes, because there is no configuration any more.
 func (s *Speaker) end(ctx context.Context) {
 	g := &s.governing
-	was := g.running()
+	was := g.running
 	g.staggered = time.Time{}
 	s.unfollow()
 	s.advertise(ctx, peering.State{})

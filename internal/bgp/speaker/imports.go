@@ -228,7 +228,7 @@ func (s *Speaker) change(ctx context.Context, now time.Time, touched map[netip.P
 		maps.Copy(s.imports.pending, touched)
 		return
 	}
-	if len(touched) == 0 || !s.governing.running() {
+	if len(touched) == 0 || !s.governing.running {
 		return
 	}
 	if s.input.Attributes.Aggregates() {

@@ -112,7 +112,7 @@ func (p penalty) String() string {
 // limit bars neighbors that break a rule, and admits them again after their pause. The
 // next application of the configuration ends and begins the sessions.
 func (s *Speaker) limit(ctx context.Context, now time.Time) {
-	bar, admit, due := s.penalties.judge(now, s.governing.state(), s.facts.neighbors)
+	bar, admit, due := s.penalties.judge(now, s.governing.applied.State, s.facts.neighbors)
 	for _, name := range bar {
 		s.reporter.barred(ctx, s.input.Config, name, s.penalties[name])
 	}

@@ -58,7 +58,7 @@ func (s *Speaker) publish(_ context.Context, now time.Time) {
 func (s *Speaker) nodeReport() NodeReport {
 	g := &s.governing
 	report := NodeReport{Enabled: true, NodeUID: string(s.input.Node.UID), Heartbeat: defaultHeartbeat}
-	if d := g.last(); d.OK {
+	if d := g.decision; d.OK {
 		report.Enabled, report.Heartbeat = d.StatusEnabled, cmp.Or(d.Heartbeat, defaultHeartbeat)
 	}
 	if s.reporter.noNode {
@@ -98,11 +98,11 @@ func (s *Speaker) standing(now time.Time) standing {
 	st := standing{
 		Report: peering.Report{
 			Node: s.Node, Now: now, Unconfigured: s.input.Config == nil, Leaving: s.leaving,
-			Decision: g.last(), Unapplied: g.unapplied(), Pending: g.staggered,
+			Decision: g.decision, Unapplied: g.applied.problems, Pending: g.staggered,
 			Neighbors: s.shownNeighbors(), Interfaces: s.facts.interfaces, Learned: s.facts.learned, Exported: s.exports.done.routes,
 		},
-		config: s.input.Config, effect: g.effect().Decision, running: g.running(), problems: g.problems(), outOfSync: s.imports.outOfSync,
-		announceable: s.announceable(g.effect().input.Attributes), bfd: s.facts.bfd, drain: s.drain, weights: s.input.Weights,
+		config: s.input.Config, effect: g.applied.Decision, running: g.running, problems: g.problems(), outOfSync: s.imports.outOfSync,
+		announceable: s.announceable(g.applied.input.Attributes), bfd: s.facts.bfd, drain: s.drain, weights: s.input.Weights,
 	}
 	if d := st.Decision; st.running && (!d.OK || !st.Pending.IsZero()) {
 		st.Decision = st.effect // the earlier decision is still in effect

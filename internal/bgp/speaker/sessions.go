@@ -79,8 +79,8 @@ func sessionWith(o peering.Options, peer netip.Addr) bfd.Session {
 
 // setSessions gives BFD the sessions that the neighbors need.
 func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
-	s.facts.Ask(s.sessions.meet(now, s.governing.state(), s.facts.neighbors))
-	wanted := wantedSessions(s.taken.applied(s.governing.state()), s.governing.linkLocal, s.sessions.met)
+	s.facts.Ask(s.sessions.meet(now, s.governing.applied.State, s.facts.neighbors))
+	wanted := wantedSessions(s.taken.applied(s.governing.applied.State), s.governing.linkLocal, s.sessions.met)
 	if slices.Equal(wanted, s.sessions.set) && s.sessions.failure == "" {
 		return
 	}

@@ -27,7 +27,7 @@ func delayOf(node string, generation int64) time.Duration {
 // if the sessions are down already.
 func (s *Speaker) staggered(ctx context.Context, now time.Time, wanted peering.State, generation int64) bool {
 	g := &s.governing
-	if !g.running() || g.failure != "" || s.drain.asks() || !peering.Interrupts(wanted, g.state(), s.facts.neighbors) {
+	if !g.running || g.failure != "" || s.drain.asks() || !peering.Interrupts(wanted, g.applied.State, s.facts.neighbors) {
 		g.staggered = time.Time{}
 		return false
 	}
