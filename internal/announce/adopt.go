@@ -9,7 +9,7 @@ import (
 	"purelb.io/purelb/internal/service"
 )
 
-// Adopt returns a function that tells which addresses without a mark are ours in s, or nil if none is.
+// Adopt marks the addresses of the node of s that are ours without a mark.
 //
 // A kernel that keeps marks has such addresses from PureLB 0.17, which set no marks. There an address is
 // ours if a Service has it, and if it is on the dummy interface, or a slot names this node and its link and
@@ -30,10 +30,19 @@ import (
 //
 // As long as the view is incomplete, it is unknown which addresses Services have. Then every
 // address that may be ours counts as ours: the agent only refreshes it.
-func Adopt(s Situation) func(Address) bool {
+func (s *Situation) Adopt() {
+	guess := s.withoutMarks
 	if s.Node.MarksSupported {
-		return s.leftByAnEarlierGeneration()
+		guess = s.leftByAnEarlierGeneration
 	}
+	ours := guess()
+	for i, a := range s.Node.Addresses {
+		s.Node.Addresses[i].Adopted = a.Mark == 0 && ours(a)
+	}
+}
+
+// withoutMarks returns which addresses are ours for a kernel without marks.
+func (s Situation) withoutMarks() func(Address) bool {
 	services, backed, links := addressesOf(s.Services), backed(s), s.Node.byName()
 	return func(a Address) bool {
 		ip := a.Prefix.Addr()
@@ -56,7 +65,7 @@ func Adopt(s Situation) func(Address) bool {
 	}
 }
 
-// leftByAnEarlierGeneration is Adopt for a kernel that keeps marks.
+// leftByAnEarlierGeneration returns which addresses without a mark are ours for a kernel that keeps marks.
 func (s Situation) leftByAnEarlierGeneration() func(Address) bool {
 	unmarked, ours := map[netip.Addr]Address{}, map[place]bool{}
 	for _, a := range s.Node.Addresses {
@@ -64,8 +73,8 @@ func (s Situation) leftByAnEarlierGeneration() func(Address) bool {
 			unmarked[a.Prefix.Addr()] = a
 		}
 	}
-	if len(unmarked) == 0 {
-		return nil
+	if len(unmarked) == 0 { // the usual case
+		return func(Address) bool { return false }
 	}
 	for _, svc := range s.Services {
 		for _, ip := range svc.Addresses {

@@ -40,8 +40,11 @@ type Address struct {
 	// Anew says to take an address off first and add it again, so that it comes after all
 	// others of its network.
 	Anew bool
+	// Adopted says of a found address without a mark that it is ours nevertheless. The kernel does not know
+	// that: see Adopt.
+	Adopted bool
 	// Join says that the kernel keeps marks, and has the address without one, and that it is ours
-	// nevertheless (see Adopt).
+	// nevertheless.
 	Join bool
 	// Shared says of a found address without a mark that the user of its Service asks PureLB to adopt it: PureLB
 	// has the address beside the program that put it there. The kernel does not know that: see Share.

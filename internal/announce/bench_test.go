@@ -65,7 +65,7 @@ func measureDecide(b *testing.B, s announce.Situation, result string) {
 	for b.Loop() {
 		start := time.Now()
 		plan := announce.Decide(s)
-		announce.Diff(plan.Wanted, s.Node, nil)
+		announce.Diff(plan.Wanted, s.Node)
 		shortest = min(shortest, time.Since(start))
 	}
 	ms := float64(shortest.Microseconds()) / 1000
@@ -104,7 +104,7 @@ func BenchmarkManyLinks(b *testing.B) {
 		if n := len(t.Come(began, beside(node), p, p.Wanted, nil).Add); n != len(p.Wanted) {
 			b.Fatalf("%d addresses are there, want %d", n, len(p.Wanted))
 		}
-		announce.Own(node, nil, nil)
+		announce.Own(node, nil)
 		announce.MACs(node)
 	}
 	fmt.Printf("RESULT links_500_addresses_10k_ms %.1f\n", b.Elapsed().Seconds()*1000/float64(b.N))

@@ -51,7 +51,7 @@ func (d *decider) homeless() bool {
 // connected reports whether the node itself has a network with ip on a link where ip is.
 func (d *decider) connected(ip netip.Addr) bool {
 	return slices.ContainsFunc(d.Node.Addresses, func(a Address) bool {
-		return a.Prefix.Contains(ip) && d.Node.showsNetwork(a, d.adopt) &&
+		return a.Prefix.Contains(ip) && d.Node.showsNetwork(a) &&
 			slices.ContainsFunc(d.ours[ip], func(o Address) bool { return o.Link == a.Link })
 	})
 }

@@ -14,12 +14,12 @@ const ipvsLink = "kube-ipvs0"
 // Diff returns the changes after which node carries exactly the wanted addresses, beside its
 // own. It changes nothing about an address that the node has as its own, also if it is wanted.
 //
-// An address with our Mark is ours. adopt says which addresses without a mark are ours, see Adopt.
+// An address with our Mark is ours, and so is one that the agent has Adopted.
 //
 // If an address must be refreshed, Diff refreshes also those that are soon due. So addresses that
 // came one by one are refreshed together, and an idle node needs few passes.
-func Diff(wanted []Address, node Node, adopt func(Address) bool) Changes {
-	ours, foreign := oursOn(node, adopt), foreign(node, adopt)
+func Diff(wanted []Address, node Node) Changes {
+	ours, foreign := oursOn(node), foreign(node)
 	var c Changes
 	var aged []Address
 	keep, added, displaced := make([]bool, len(node.Addresses)), map[place]bool{}, displaced(node)
@@ -89,9 +89,9 @@ func displaced(node Node) map[place]bool {
 	return all
 }
 
-// isOurs reports whether a, one of the addresses of n, is ours.
-func (n Node) isOurs(a Address, adopt func(Address) bool) bool {
-	return a.Link != ipvsLink && (a.Mark == Mark || a.Mark == 0 && adopt != nil && adopt(a))
+// ours reports whether the found address a is ours.
+func (a Address) ours() bool {
+	return a.Link != ipvsLink && (a.Mark == Mark || a.Mark == 0 && a.Adopted)
 }
 
 // marked reports whether a has our mark.
@@ -118,10 +118,10 @@ func joined(node Node, ours map[place]int) map[netip.Addr]bool {
 }
 
 // oursOn returns our addresses of node with their index.
-func oursOn(node Node, adopt func(Address) bool) map[place]int {
+func oursOn(node Node) map[place]int {
 	ours := make(map[place]int, len(node.Addresses))
 	for i, a := range node.Addresses {
-		if node.isOurs(a, adopt) {
+		if a.ours() {
 			ours[placeOf(a)] = i
 		}
 	}
@@ -130,11 +130,11 @@ func oursOn(node Node, adopt func(Address) bool) map[place]int {
 
 // Failed returns our addresses on node that another machine has too, as duplicate address
 // detection found. The kernel does not answer for them. It removes those that expire, and
-// keeps the others. adopt is as for Diff.
-func Failed(node Node, adopt func(Address) bool) []Address {
+// keeps the others.
+func Failed(node Node) []Address {
 	var failed []Address
 	for _, a := range node.Addresses {
-		if a.Failed && node.isOurs(a, adopt) {
+		if a.Failed && a.ours() {
 			failed = append(failed, a)
 		}
 	}
@@ -143,10 +143,10 @@ func Failed(node Node, adopt func(Address) bool) []Address {
 
 // foreign returns the addresses on node that PureLB must not have, and their links: those that are not ours,
 // without those that PureLB shares.
-func foreign(node Node, adopt func(Address) bool) map[netip.Addr]string {
+func foreign(node Node) map[netip.Addr]string {
 	links := map[netip.Addr]string{}
 	for _, a := range node.Addresses {
-		if a.Link != ipvsLink && !a.Shared && !node.isOurs(a, adopt) {
+		if a.Link != ipvsLink && !a.Shared && !a.ours() {
 			links[a.Prefix.Addr()] = a.Link
 		}
 	}

@@ -87,20 +87,21 @@ func TestDiff(t *testing.T) {
 			"add 192.0.2.9/24 eth0\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := announce.Diff(tt.wanted, announce.Node{Addresses: tt.found, MarksSupported: true}, nil)
+			got := announce.Diff(tt.wanted, announce.Node{Addresses: tt.found, MarksSupported: true})
 			equal(t, render(got), tt.want)
 		})
 	}
 }
 
 func TestDiffWithoutMarks(t *testing.T) {
-	pooled := func(a announce.Address) bool { return a.Link == "kube-lb0" }
 	found := list(hasNode("eth0", "192.0.2.1/24"), hasNode("kube-lb0", "198.51.100.1/32"), hasNode("kube-lb0", "2001:db8::2/128"))
 	wanted := list(wantLocal("eth0", "192.0.2.1/24"), wantRemote("kube-lb0", "198.51.100.1/32"))
 
-	got := render(announce.Diff(wanted, announce.Node{Addresses: found}, pooled))
-	equal(t, got, "remove 2001:db8::2/128 kube-lb0\n")
-	equal(t, render(announce.Diff(nil, announce.Node{Addresses: found}, nil)), "") // nothing unmarked is ours
+	equal(t, render(announce.Diff(nil, announce.Node{Addresses: found})), "") // nothing unmarked is ours
+	for i := range found {
+		found[i].Adopted = found[i].Link == "kube-lb0"
+	}
+	equal(t, render(announce.Diff(wanted, announce.Node{Addresses: found})), "remove 2001:db8::2/128 kube-lb0\n")
 }
 
 // kernel applies changes. In IPv4 it keeps the same address with two masks. In IPv6 it replaces
@@ -157,7 +158,7 @@ func TestDiffTouchesNothingElse(t *testing.T) {
 		wanted := rapid.SliceOfNDistinct(on("eth0", "eth1", "lo", "kube-lb0"), 0, 12, place).Draw(t, "wanted")
 		foreign := is.print(false)
 
-		c := announce.Diff(wanted, announce.Node{MarksSupported: true, Addresses: is}, nil)
+		c := announce.Diff(wanted, announce.Node{MarksSupported: true, Addresses: is})
 		is.apply(c)
 
 		var should kernel
@@ -173,7 +174,7 @@ func TestDiffTouchesNothingElse(t *testing.T) {
 		if diff := cmp.Diff(should.print(true), is.print(true)); diff != "" {
 			t.Fatalf("addresses of ours (-want +got):\n%s", diff)
 		}
-		if again := render(announce.Diff(wanted, announce.Node{MarksSupported: true, Addresses: is}, nil)); again != "" {
+		if again := render(announce.Diff(wanted, announce.Node{MarksSupported: true, Addresses: is})); again != "" {
 			t.Fatalf("the second difference is not empty:\n%s", again)
 		}
 	})
@@ -219,7 +220,7 @@ func TestDisplacingAddressesArePutAnew(t *testing.T) {
 		{"it is on another link", with(hasNode("eth1", "10.0.0.1/24"), secondary), ""},
 	} {
 		var got []string
-		for _, a := range announce.Diff(wanted, announce.Node{Addresses: append(ours, tt.node), MarksSupported: true}, nil).Refresh {
+		for _, a := range announce.Diff(wanted, announce.Node{Addresses: append(ours, tt.node), MarksSupported: true}).Refresh {
 			if a.Anew {
 				got = append(got, a.Prefix.String())
 			}

@@ -33,7 +33,7 @@ func TestAddressesOfAnEarlierGenerationAreJoined(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := situation(tt.given...)
-			c := announce.Diff(announce.Decide(s).Wanted, s.Node, announce.Adopt(s))
+			c := announce.Diff(announce.Decide(s).Wanted, s.Node)
 			got := ""
 			for _, a := range c.Refresh {
 				if a.Join {
@@ -47,14 +47,14 @@ func TestAddressesOfAnEarlierGenerationAreJoined(t *testing.T) {
 	// Another program, such as kube-vip, has an address beside ours.
 	others := with(local, func(a *announce.Address) { a.Prefix = netip.MustParsePrefix("10.0.0.5/25") })
 	both := situation(serveAs("default/web", mine, "10.0.0.5"), has(hasLocal("eth0", "10.0.0.5/24", time.Minute), others, hasNode("eth0", "10.0.0.6/25")))
-	for _, a := range announce.Diff(announce.Decide(both).Wanted, both.Node, announce.Adopt(both)).Remove {
+	for _, a := range announce.Diff(announce.Decide(both).Wanted, both.Node).Remove {
 		if a.Prefix == others.Prefix {
 			t.Errorf("removes %+v", a)
 		}
 	}
 	// When the Service moves, the agent may remove the address.
 	s := situation(serveAs("default/web", mine, "10.0.0.5"), has(local))
-	if c := announce.Diff(nil, s.Node, announce.Adopt(s)); len(c.Remove) != 1 || !c.Remove[0].Join {
+	if c := announce.Diff(nil, s.Node); len(c.Remove) != 1 || !c.Remove[0].Join {
 		t.Errorf("without a wish to have it: %+v", c)
 	}
 }

@@ -31,9 +31,9 @@ const former = 5 * time.Second
 
 // Observe records the networks of node, and sets those that it had a moment ago. again is when another
 // observation is needed without an event, or zero.
-func (n *Networks) Observe(now time.Time, agent config.Agent, node *Node, adopt func(Address) bool) (again time.Time) {
+func (n *Networks) Observe(now time.Time, agent config.Agent, node *Node) (again time.Time) {
 	links, seen := node.byName(), map[Former]time.Time{}
-	for _, h := range homes(agent, *node, adopt, addr.V4) {
+	for _, h := range homes(agent, *node, addr.V4) {
 		l := links[h.link]
 		seen[Former{h.link, h.network, l.Index, l.Flaps}] = time.Time{}
 	}
@@ -46,7 +46,7 @@ func (n *Networks) Observe(now time.Time, agent config.Agent, node *Node, adopt 
 		}
 		l := links[one.Link]
 		same := carries(agent, l) && l.Index == one.index && l.Flaps == one.flaps
-		if same && now.Sub(gone) < former && node.lost(one, agent, adopt) {
+		if same && now.Sub(gone) < former && node.lost(one, agent) {
 			seen[one] = gone
 			node.Former = append(node.Former, one)
 			again = Sooner(again, gone.Add(former))
@@ -59,15 +59,15 @@ func (n *Networks) Observe(now time.Time, agent config.Agent, node *Node, adopt 
 
 // lost reports whether one is no home any more because an address or a route is gone. Otherwise the
 // configuration of the agent has changed.
-func (n Node) lost(one Former, agent config.Agent, adopt func(Address) bool) bool {
+func (n Node) lost(one Former, agent config.Agent) bool {
 	l := n.byName()[one.Link]
 	if agent.Local == nil && !agent.All && !l.Default4 && !l.Default6 && !slices.Contains(agent.Interfaces, l.Name) {
 		return true
 	}
 	shown := slices.ContainsFunc(n.Addresses, func(a Address) bool {
-		return a.Link == one.Link && a.Prefix.Masked() == one.Network && n.showsNetwork(a, adopt)
+		return a.Link == one.Link && a.Prefix.Masked() == one.Network && n.showsNetwork(a)
 	})
-	return !shown && !slices.Contains(n.routed(one.Link, adopt), one.Network) && !slices.Contains(agent.Networks, one.Network)
+	return !shown && !slices.Contains(n.routed(one.Link), one.Network) && !slices.Contains(agent.Networks, one.Network)
 }
 
 // Lately returns the addresses of held, with their links, whose links have worked all the time between

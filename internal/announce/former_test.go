@@ -37,12 +37,12 @@ func TestNetworksThatVanishStayForAMoment(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var n announce.Networks
 			s := situation()
-			equal(t, n.Observe(begin, *s.Agent, &s.Node, nil), time.Time{})
+			equal(t, n.Observe(begin, *s.Agent, &s.Node), time.Time{})
 			s = situation(tt.then...)
-			n.Observe(begin.Add(time.Minute), *s.Agent, &s.Node, nil)
+			n.Observe(begin.Add(time.Minute), *s.Agent, &s.Node)
 			s = situation(tt.then...)
-			n.Observe(begin.Add(time.Minute+tt.after), *s.Agent, &s.Node, nil)
-			equal(t, fmt.Sprint(announce.Subnets(s.Agent, s.Node, nil)), tt.want)
+			n.Observe(begin.Add(time.Minute+tt.after), *s.Agent, &s.Node)
+			equal(t, fmt.Sprint(announce.Subnets(s.Agent, s.Node)), tt.want)
 		})
 	}
 }
@@ -52,9 +52,9 @@ func TestNetworksThatVanishStayForAMoment(t *testing.T) {
 func TestAnAddressOfAFormerNetworkStandsAlone(t *testing.T) {
 	var n announce.Networks
 	s := situation(serve("10.0.0.5", "fd00::50"))
-	n.Observe(begin, *s.Agent, &s.Node, nil)
+	n.Observe(begin, *s.Agent, &s.Node)
 	bare(&s)
-	n.Observe(begin, *s.Agent, &s.Node, nil)
+	n.Observe(begin, *s.Agent, &s.Node)
 	equal(t, show(announce.Decide(s)), "10.0.0.5: local, electionWon, 10.0.0.5/32 dev eth0 expiring\nfd00::50: local, electionWon, fd00::50/64 dev eth0 expiring\n")
 }
 

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// HasOurs reports whether n has an address of PureLB. adopt is as for Diff.
-func (n Node) HasOurs(adopt func(Address) bool) bool {
-	return slices.ContainsFunc(n.Addresses, func(a Address) bool { return n.isOurs(a, adopt) })
+// HasOurs reports whether n has an address of PureLB.
+func (n Node) HasOurs() bool {
+	return slices.ContainsFunc(n.Addresses, func(a Address) bool { return a.ours() })
 }
 
 // HealthPorts returns the Services with the policy Local that have a ready endpoint on this node, and their

@@ -15,7 +15,7 @@ const HazardOpen = "NodePortsOpen"
 // The addresses of all Services are among them, so nothing changes when one moves to another node. An
 // address of the node itself is never among them, even if a Service has it too. Our addresses here that no
 // Service has any more are closed until they have gone.
-func Closed(s Situation, adopt func(Address) bool) (closed []netip.Addr, known bool) {
+func Closed(s Situation) (closed []netip.Addr, known bool) {
 	switch {
 	case !s.Complete || s.Broken:
 		return nil, false
@@ -27,11 +27,11 @@ func Closed(s Situation, adopt func(Address) bool) (closed []netip.Addr, known b
 		}
 	}
 	for _, a := range s.Node.Addresses {
-		if s.Node.isOurs(a, adopt) {
+		if a.ours() {
 			closed = append(closed, a.Prefix.Addr())
 		}
 	}
-	own := foreign(s.Node, adopt)
+	own := foreign(s.Node)
 	closed = slices.DeleteFunc(closed, func(ip netip.Addr) bool {
 		_, here := own[ip]
 		return here || slices.Contains(s.NodeAddresses, ip)

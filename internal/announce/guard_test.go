@@ -34,7 +34,7 @@ func TestClosed(t *testing.T) {
 		}}, "[] true"},
 	} {
 		s := situation(tt.given...)
-		closed, known := announce.Closed(s, announce.Adopt(s))
+		closed, known := announce.Closed(s)
 		if got := fmt.Sprint(closed, known); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}

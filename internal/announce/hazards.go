@@ -18,10 +18,10 @@ const (
 	HazardRemoved  = "AddressesRemoved"
 )
 
-// Hazards returns the hazards of the node. adopt is as for Diff.
-func Hazards(s Situation, adopt func(Address) bool) []Hazard {
+// Hazards returns the hazards of the node.
+func Hazards(s Situation) []Hazard {
 	var all []Hazard
-	if AnswersByMistake(s.Node) && s.servesLocal(adopt) {
+	if AnswersByMistake(s.Node) && s.servesLocal() {
 		all = append(all, Hazard{HazardARP, "answers ARP for addresses of Services that it does not hold: kube-proxy in IPVS mode has them on " +
 			"kube-ipvs0; set strictARP: true in its configuration (ipvs.strictARP), or net.ipv4.conf.all.arp_ignore to 1 on the node"})
 	}
@@ -29,11 +29,11 @@ func Hazards(s Situation, adopt func(Address) bool) []Hazard {
 		all = append(all, Hazard{HazardOpen, "answers with all of its ports at the addresses of Services, because kube-proxy uses IPVS: " +
 			"use its mode nftables, or set protectNode: false"})
 	}
-	if ip, wrong := s.wrongSender(adopt); wrong {
+	if ip, wrong := s.wrongSender(); wrong {
 		all = append(all, Hazard{HazardSender, fmt.Sprintf("asks for its gateway as %s, the address of a Service, and routers that check the sender "+
 			"do not answer: set net.ipv4.conf.all.arp_announce to 2", ip)})
 	}
-	if ip, service, mistaken := s.mistakenAddress(adopt); mistaken {
+	if ip, service, mistaken := s.mistakenAddress(); mistaken {
 		all = append(all, Hazard{HazardMistaken, fmt.Sprintf("has the address of Service %s, %s, as its own in Kubernetes, so other nodes reach it there: "+
 			"set --node-ip for its kubelet (node-ip with K3s and RKE2), and IP_AUTODETECTION_METHOD=kubernetes-internal-ip with Calico", service, ip)})
 	}
@@ -41,8 +41,8 @@ func Hazards(s Situation, adopt func(Address) bool) []Hazard {
 }
 
 // servesLocal reports whether a Service has an IPv4 address in a network of the node.
-func (s Situation) servesLocal(adopt func(Address) bool) bool {
-	networks := Subnets(s.Agent, s.Node, adopt)
+func (s Situation) servesLocal() bool {
+	networks := Subnets(s.Agent, s.Node)
 	return slices.ContainsFunc(s.Services, func(svc Service) bool {
 		return slices.ContainsFunc(svc.Addresses, func(ip netip.Addr) bool {
 			return ip.Is4() && slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) })
@@ -53,8 +53,8 @@ func (s Situation) servesLocal(adopt func(Address) bool) bool {
 // Moved returns the address at which other nodes reach this node instead of now, an address of the node, or
 // now itself. It is another one if the node was renumbered, or if now is an address of a Service, as the
 // kubelet may report it. The address must be known to Kubernetes, on the node, and of the same family.
-func Moved(now netip.Addr, s Situation, adopt func(Address) bool) netip.Addr {
-	here := foreign(s.Node, adopt)
+func Moved(now netip.Addr, s Situation) netip.Addr {
+	here := foreign(s.Node)
 	if _, there := here[now]; there {
 		return now
 	}
@@ -69,12 +69,12 @@ func Moved(now netip.Addr, s Situation, adopt func(Address) bool) netip.Addr {
 // wrongSender returns a remote IPv4 address that the kernel names as the sender of ARP requests. The
 // answers of a Service have this address as their source, and the kernel asks for the gateway in the name
 // of that source.
-func (s Situation) wrongSender(adopt func(Address) bool) (ip netip.Addr, wrong bool) {
+func (s Situation) wrongSender() (ip netip.Addr, wrong bool) {
 	if !s.Node.AnySender {
 		return ip, false
 	}
 	i := slices.IndexFunc(s.Node.Addresses, func(a Address) bool {
-		return onDummy(a, s.Agent) && a.Prefix.Addr().Is4() && s.Node.isOurs(a, adopt)
+		return onDummy(a, s.Agent) && a.Prefix.Addr().Is4() && a.ours()
 	})
 	if i < 0 {
 		return ip, false
@@ -85,10 +85,10 @@ func (s Situation) wrongSender(adopt func(Address) bool) (ip netip.Addr, wrong b
 // mistakenAddress returns an address of a Service that Kubernetes takes for an address of the node, and
 // the Service. A kubelet without --node-ip takes the first address of an interface, and the kernel lists
 // the newest IPv6 address first.
-func (s Situation) mistakenAddress(adopt func(Address) bool) (ip netip.Addr, service string, mistaken bool) {
+func (s Situation) mistakenAddress() (ip netip.Addr, service string, mistaken bool) {
 	for _, svc := range s.Services {
 		for _, ip := range svc.Addresses {
-			if slices.Contains(s.NodeAddresses, ip) && !slices.Contains(Own(s.Node, adopt, s.Services), ip) {
+			if slices.Contains(s.NodeAddresses, ip) && !slices.Contains(Own(s.Node, s.Services), ip) {
 				return ip, svc.Key, true
 			}
 		}

@@ -34,7 +34,7 @@ func TestHazards(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := situation(tt.given...)
 			var got []string
-			for _, h := range announce.Hazards(s, announce.Adopt(s)) {
+			for _, h := range announce.Hazards(s) {
 				got = append(got, h.Reason+" "+h.Text)
 			}
 			equal(t, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
@@ -57,7 +57,7 @@ func TestTheGossipAddressOfANode(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := situation(tt.given...)
-			equal(t, announce.Moved(addrs(tt.now)[0], s, announce.Adopt(s)), addrs(tt.want)[0])
+			equal(t, announce.Moved(addrs(tt.now)[0], s), addrs(tt.want)[0])
 		})
 	}
 }

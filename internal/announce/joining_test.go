@@ -121,7 +121,7 @@ func TestAddressesOfAnotherLoadBalancerAreShared(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := situation(tt.given...)
 			s.Share()
-			c := announce.Diff(announce.Decide(s).Wanted, s.Node, announce.Adopt(s))
+			c := announce.Diff(announce.Decide(s).Wanted, s.Node)
 			var got strings.Builder
 			for line := range strings.Lines(render(c)) {
 				line = strings.TrimSuffix(line, "\n")
@@ -134,7 +134,7 @@ func TestAddressesOfAnotherLoadBalancerAreShared(t *testing.T) {
 			}
 			equal(t, got.String(), tt.want)
 			var own []string
-			for _, ip := range announce.Own(s.Node, announce.Adopt(s), s.Services) {
+			for _, ip := range announce.Own(s.Node, s.Services) {
 				if slices.Contains(both, ip.String()) {
 					own = append(own, ip.String())
 				}

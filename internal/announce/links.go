@@ -101,16 +101,16 @@ type home struct {
 // homes returns where local addresses of family f belong, in order of preference: the networks of the
 // links that carry them. The networks of addresses come before those of routes, and last come those that
 // the agent adds to the first link.
-func homes(agent config.Agent, node Node, adopt func(Address) bool, f addr.Family) []home {
+func homes(agent config.Agent, node Node, f addr.Family) []home {
 	var own, routed []home
 	links := carriers(agent, node.Links, f)
 	for _, l := range links {
 		for _, a := range node.Addresses {
-			if a.Link == l.Name && node.showsNetwork(a, adopt) {
+			if a.Link == l.Name && node.showsNetwork(a) {
 				own = append(own, home{l.Name, a.Prefix.Masked(), true})
 			}
 		}
-		for _, network := range node.routed(l.Name, adopt) {
+		for _, network := range node.routed(l.Name) {
 			routed = append(routed, home{link: l.Name, network: network})
 		}
 	}
@@ -130,8 +130,8 @@ func homes(agent config.Agent, node Node, adopt func(Address) bool, f addr.Famil
 
 // showsNetwork reports whether a, one of the addresses of n, shows a network to announce in: it is
 // usable, and has a network.
-func (n Node) showsNetwork(a Address, adopt func(Address) bool) bool {
-	return !a.Prefix.IsSingleIP() && n.usable(a, adopt)
+func (n Node) showsNetwork(a Address) bool {
+	return !a.Prefix.IsSingleIP() && n.usable(a)
 }
 
 // usable reports whether a, one of the addresses of n, is an own address that may be used for other
@@ -139,9 +139,9 @@ func (n Node) showsNetwork(a Address, adopt func(Address) bool) bool {
 //
 // A deprecated IPv6 address may still be used: no router has renewed it lately. On a kernel
 // without marks it is likely to be a service address.
-func (n Node) usable(a Address, adopt func(Address) bool) bool {
+func (n Node) usable(a Address) bool {
 	ip := a.Prefix.Addr()
-	if a.Mark == Mark || !ip.IsGlobalUnicast() || n.isOurs(a, adopt) {
+	if a.Mark == Mark || !ip.IsGlobalUnicast() || a.ours() {
 		return false
 	}
 	return ip.Is4() || !a.Tentative && !a.Failed && (a.Preferred != 0 || n.MarksSupported)
@@ -150,10 +150,10 @@ func (n Node) usable(a Address, adopt func(Address) bool) bool {
 // routed returns the networks that routes show on link. A route that the kernel made may be that of an
 // address, also of one of ours. It counts only if the node has an address without a network there: one
 // from DHCPv6 in the prefix that a router advertises.
-func (n Node) routed(link string, adopt func(Address) bool) (networks []netip.Prefix) {
+func (n Node) routed(link string) (networks []netip.Prefix) {
 	for _, r := range n.Networks {
 		single := func(a Address) bool {
-			return a.Link == link && a.Prefix.IsSingleIP() && r.Prefix.Contains(a.Prefix.Addr()) && n.usable(a, adopt)
+			return a.Link == link && a.Prefix.IsSingleIP() && r.Prefix.Contains(a.Prefix.Addr()) && n.usable(a)
 		}
 		if r.Link == link && (!r.ByKernel || slices.ContainsFunc(n.Addresses, single)) {
 			networks = append(networks, r.Prefix)
@@ -182,19 +182,19 @@ func homeOf(homes []home, ip netip.Addr) (link string, p netip.Prefix, ok bool) 
 }
 
 // HomeOf returns the link of node that carries the network of ip, or "".
-func HomeOf(ip netip.Addr, agent config.Agent, node Node, adopt func(Address) bool) (link string) {
-	link, _, _ = homeOf(homes(agent, node, adopt, addr.FamilyOf(ip)), ip)
+func HomeOf(ip netip.Addr, agent config.Agent, node Node) (link string) {
+	link, _, _ = homeOf(homes(agent, node, addr.FamilyOf(ip)), ip)
 	return link
 }
 
 // Subnets returns the networks in which this node can announce local addresses, sorted.
 // Without an agent there are none.
-func Subnets(agent *config.Agent, node Node, adopt func(Address) bool) []netip.Prefix {
+func Subnets(agent *config.Agent, node Node) []netip.Prefix {
 	if agent == nil {
 		return nil
 	}
 	var subnets []netip.Prefix
-	for _, h := range homes(*agent, node, adopt, addr.V4) {
+	for _, h := range homes(*agent, node, addr.V4) {
 		subnets = append(subnets, h.network)
 	}
 	slices.SortFunc(subnets, netip.Prefix.Compare)
@@ -203,10 +203,10 @@ func Subnets(agent *config.Agent, node Node, adopt func(Address) bool) []netip.P
 
 // Problem says why node can announce no local address at all with agent, and which interfaces
 // there are instead, or returns "".
-func Problem(agent config.Agent, node Node, adopt func(Address) bool) string {
+func Problem(agent config.Agent, node Node) string {
 	links := carriers(agent, node.Links, addr.V4)
 	switch {
-	case len(Subnets(&agent, node, adopt)) > 0:
+	case len(Subnets(&agent, node)) > 0:
 		return ""
 	case len(links) > 0:
 		return fmt.Sprintf("interface %s has no address with a network", names(links))

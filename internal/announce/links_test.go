@@ -84,7 +84,7 @@ func TestLocalInterfaces(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := situation(append(tt.given, serve("10.9.0.5", "fd09::5"))...)
-			subnets := announce.Subnets(s.Agent, s.Node, nil)
+			subnets := announce.Subnets(s.Agent, s.Node)
 			equal(t, strings.Trim(fmt.Sprint(subnets), "[]"), tt.subnets)
 			s.Peers.Members = []election.Member{{Node: "node-a", Subnets: subnets, Eligible: true}}
 			got := "- -"
@@ -112,7 +112,7 @@ func TestDecisionsSayByWhichLinkAnswersLeave(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := situation(append(tt.given, serve("10.0.0.5", "fd00::50", "10.9.0.5", "fd09::5"))...)
-			s.Peers.Members = []election.Member{{Node: "node-a", Subnets: announce.Subnets(s.Agent, s.Node, nil), Eligible: true}}
+			s.Peers.Members = []election.Member{{Node: "node-a", Subnets: announce.Subnets(s.Agent, s.Node), Eligible: true}}
 			got := []string{}
 			for _, d := range announce.Decide(s).Decisions {
 				if d.Where == announce.Local {
@@ -187,7 +187,7 @@ func TestProblemNamesTheInterface(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := situation(tt.given...)
-			equal(t, announce.Problem(*s.Agent, s.Node, nil), tt.want)
+			equal(t, announce.Problem(*s.Agent, s.Node), tt.want)
 		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 // Own leaves out addresses on links that lead to no other machine, such as lo. On kernels without
 // marks, an address may look like one that an agent added. If a Service has such an address, the
 // address does not belong to the node.
-func Own(node Node, adopt func(Address) bool, services []Service) []netip.Addr {
-	foreign, links := foreign(node, adopt), node.byName()
+func Own(node Node, services []Service) []netip.Addr {
+	foreign, links := foreign(node), node.byName()
 	var own, doubtful []netip.Addr
 	for _, a := range node.Addresses {
 		ip := a.Prefix.Addr()

@@ -3,6 +3,7 @@ package announce_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,11 +58,14 @@ func TestAdopt(t *testing.T) {
 		{"the node's own in a pool, IPv6", hasNode("eth0", "fd00::a/64"), nil, false},
 	} {
 		s := situation(append([]twist{withoutMarks, serve("10.0.0.5", "fd00::50")}, tt.given...)...)
-		if got := announce.Adopt(s)(tt.is); got != tt.want {
+		s.Node.Addresses = append(s.Node.Addresses, tt.is)
+		s.Adopt()
+		if got := s.Node.Addresses[len(s.Node.Addresses)-1].Adopted; got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}
-	if announce.Adopt(theSituation()) != nil {
+	marked := situation(has(hasLocal("eth0", "10.0.0.5/24", lifetime)))
+	if slices.ContainsFunc(marked.Node.Addresses, func(a announce.Address) bool { return a.Adopted }) {
 		t.Error("with marks there is nothing to guess")
 	}
 }
@@ -137,7 +141,10 @@ func TestOwn(t *testing.T) {
 			node := theSituation().Node
 			node.Links = append(node.Links, announce.Link{Name: "dummy7", Kind: "dummy"})
 			node.MarksSupported, node.Addresses = !tt.adopted, tt.found
-			own := announce.Own(node, func(announce.Address) bool { return tt.adopted }, service)
+			for i := range node.Addresses {
+				node.Addresses[i].Adopted = tt.adopted
+			}
+			own := announce.Own(node, service)
 			equal(t, strings.Trim(fmt.Sprint(own), "[]"), tt.want)
 		})
 	}

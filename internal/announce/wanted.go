@@ -23,7 +23,6 @@ type decider struct {
 	homes   map[addr.Family][]home
 	ours    map[netip.Addr][]Address
 	links   map[string]Link
-	adopt   func(Address) bool
 	foreign map[netip.Addr]string
 	holders map[netip.Addr][]Service
 	// shared are the addresses that other machines reach here, and that another load balancer added.
@@ -33,26 +32,24 @@ type decider struct {
 }
 
 func newDecider(s Situation) *decider {
-	adopt := Adopt(s)
 	d := &decider{
 		Situation: s,
 		view:      election.NewView(s.Peers.Members),
 		homes:     map[addr.Family][]home{},
 		ours:      make(map[netip.Addr][]Address, len(s.Node.Addresses)),
 		links:     s.Node.byName(),
-		adopt:     adopt,
-		foreign:   foreign(s.Node, adopt),
+		foreign:   foreign(s.Node),
 		holders:   make(map[netip.Addr][]Service, len(s.Services)),
 		shared:    map[netip.Addr]bool{},
 		singles:   map[place]bool{},
 	}
 	if s.Agent != nil {
 		for _, f := range []addr.Family{addr.V4, addr.V6} {
-			d.homes[f] = homes(*s.Agent, s.Node, adopt, f)
+			d.homes[f] = homes(*s.Agent, s.Node, f)
 		}
 	}
 	for i, a := range s.Node.Addresses {
-		ours := s.Node.isOurs(a, adopt)
+		ours := a.ours()
 		if ours {
 			collect(d.ours, a.Prefix.Addr(), s.Node.Addresses, i)
 		}

@@ -50,12 +50,12 @@ type Source struct {
 // there that other machines can reach, with their networks. An address without a network has that of a
 // route. If the node has no address in the network of a route, or in one that the LBNodeAgent adds, its
 // first address of that family asks. Addresses of Services are left out, because a request from an
-// address claims it. Deprecated addresses come last (RFC 6724). adopt is as for Diff.
-func SourcesOn(link string, s Situation, adopt func(Address) bool) []Source {
+// address claims it. Deprecated addresses come last (RFC 6724).
+func SourcesOn(link string, s Situation) []Source {
 	var own []netip.Prefix
 	for _, deprecated := range []bool{false, true} {
 		for _, a := range s.Node.Addresses {
-			if a.Link == link && (a.Preferred == 0) == deprecated && s.Node.usable(a, adopt) {
+			if a.Link == link && (a.Preferred == 0) == deprecated && s.Node.usable(a) {
 				own = append(own, a.Prefix)
 			}
 		}
@@ -66,7 +66,7 @@ func SourcesOn(link string, s Situation, adopt func(Address) bool) []Source {
 			sources = append(sources, Source{p.Addr(), p.Masked()})
 		}
 	}
-	for _, network := range s.further(link, adopt) {
+	for _, network := range s.further(link) {
 		if i := askFrom(own, network); i >= 0 {
 			sources = append(sources, Source{own[i].Addr(), network})
 		}
@@ -75,8 +75,8 @@ func SourcesOn(link string, s Situation, adopt func(Address) bool) []Source {
 }
 
 // further returns the networks of link that no address of the node shows.
-func (s Situation) further(link string, adopt func(Address) bool) []netip.Prefix {
-	networks := s.Node.routed(link, adopt)
+func (s Situation) further(link string) []netip.Prefix {
+	networks := s.Node.routed(link)
 	if s.Agent == nil {
 		return networks
 	}

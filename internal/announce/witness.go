@@ -25,13 +25,13 @@ type Witnesses struct {
 const witnessNodes = 3
 
 // WitnessesOn returns the witnesses of s for link. A link without neighbors has none, because
-// it cannot be probed. adopt is as for Diff.
-func WitnessesOn(link string, s Situation, adopt func(Address) bool) Witnesses {
+// it cannot be probed.
+func WitnessesOn(link string, s Situation) Witnesses {
 	var w Witnesses
 	if !slices.ContainsFunc(s.Node.Links, func(l Link) bool { return l.Name == link && l.Neighbors }) {
 		return w
 	}
-	for _, source := range SourcesOn(link, s, adopt) {
+	for _, source := range SourcesOn(link, s) {
 		there := func(m election.Member) bool { return slices.Contains(m.Subnets, source.Network) }
 		heard := s.others(func(m election.Member) bool { return m.Reachable && there(m) })
 		absent := s.others(func(m election.Member) bool { return m.Reachable && !there(m) })

@@ -46,7 +46,7 @@ func TestWitnessesAreOfTheSegment(t *testing.T) {
 			inSegment(&s)
 			reachable(tt.reachable)(&s)
 			s.Self, s.Node.Links[1].Neighbors = tt.self, !tt.without
-			w := announce.WitnessesOn(tt.link, s, nil)
+			w := announce.WitnessesOn(tt.link, s)
 			equal(t, fmt.Sprint(w.Nodes, w.Routers), tt.want)
 		})
 	}
@@ -124,7 +124,7 @@ func TestNoNodeHasToAnswerAllOthers(t *testing.T) {
 		asked := map[netip.Addr]int{}
 		for _, m := range s.Peers.Members {
 			s.Self = m.Node
-			nodes := announce.WitnessesOn("eth0", s, nil).Nodes
+			nodes := announce.WitnessesOn("eth0", s).Nodes
 			if len(nodes) != min(n-1, 3) {
 				t.Fatalf("%s asks %v of %d nodes", m.Node, nodes, n)
 			}
@@ -144,10 +144,12 @@ func TestQuestionsComeFromOwnAddresses(t *testing.T) {
 		hasNode("eth0", "10.0.0.1/24"), hasLocal("eth0", "10.0.0.5/24", lifetime), hasNode("eth1", "10.9.0.1/16"),
 		hasNode("eth0", "192.0.2.7/32"), hasNode("eth0", "fe80::a/64"), hasNode("eth0", "fd00::a/64"), hasLocal("eth0", "fd00::50/64", lifetime),
 		with(hasNode("eth0", "fd00::b/64"), unusable))
-	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s, nil)), "[{10.0.0.1 10.0.0.0/24} {fd00::a fd00::/64} {fd00::c fd00::/64}]")
+	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s)), "[{10.0.0.1 10.0.0.0/24} {fd00::a fd00::/64} {fd00::c fd00::/64}]")
 	withoutMarks(&s)
-	held := func(a announce.Address) bool { return a.NoPrefixRoute }
-	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s, held)), "[{10.0.0.1 10.0.0.0/24} {fd00::a fd00::/64}]")
+	for i, a := range s.Node.Addresses {
+		s.Node.Addresses[i].Adopted = a.NoPrefixRoute
+	}
+	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s)), "[{10.0.0.1 10.0.0.0/24} {fd00::a fd00::/64}]")
 }
 
 // An address without a network has that of a route. In a network of a route without an own address,
@@ -158,13 +160,13 @@ func TestQuestionsAboutNetworksOfRoutesComeFromOwnAddresses(t *testing.T) {
 			s.Node.Addresses = list(hasNode("eth0", "192.0.2.7/32"), hasNode("eth0", "172.16.0.7/32"), hasNode("eth0", "2001:db8:7::7/128"),
 				hasLocal("eth0", "203.0.113.5/32", lifetime), hasNode("eth0", "fe80::a/64"))
 		})
-	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s, nil)),
+	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s)),
 		"[{172.16.0.7 172.16.0.0/16} {192.0.2.7 203.0.113.0/28} {2001:db8:7::7 2001:db8:7::/64} {2001:db8:7::7 fd07::/64}]")
 	adds("100.64.0.0/24", "fd08::/64")(&s)
-	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s, nil)[4:]), "[{192.0.2.7 100.64.0.0/24} {2001:db8:7::7 fd08::/64}]")
+	equal(t, fmt.Sprint(announce.SourcesOn("eth0", s)[4:]), "[{192.0.2.7 100.64.0.0/24} {2001:db8:7::7 fd08::/64}]")
 	s.Peers.Members = []election.Member{{Node: "node-a"}, {Node: "node-b", Subnets: prefixes("2001:db8:7::/64"), Reachable: true}}
 	s.Peers.Own = each("node-b", "2001:db8:7::8")
-	equal(t, announce.WitnessesOn("eth0", withNeighbors(s), nil).Nodes, addrs("2001:db8:7::8"))
+	equal(t, announce.WitnessesOn("eth0", withNeighbors(s)).Nodes, addrs("2001:db8:7::8"))
 }
 
 func withNeighbors(s announce.Situation) announce.Situation {

@@ -160,6 +160,7 @@ func situation(changes ...twist) announce.Situation {
 	for _, change := range changes {
 		change(&s)
 	}
+	s.Adopt()
 	return s
 }
 

@@ -19,7 +19,7 @@ import (
 // The steps may take long. Silence, offers and handovers expire, so each step reads the clock.
 func (a *Agent) apply(ctx context.Context, seen *observation, plan announce.Plan) *announce.Outcome {
 	noDummy := a.ensureDummy(ctx, seen)
-	changes := announce.Diff(plan.Wanted, seen.Node, seen.adopt)
+	changes := announce.Diff(plan.Wanted, seen.Node)
 	done := a.addresses.Come(time.Now(), seen.Situation, plan, changes.Add, seen.lately)
 	a.noteRemovals(time.Now(), seen, plan, done.Vanished)
 	notPut := a.Kernel.Put(ctx, done.Add)
@@ -84,7 +84,7 @@ func (a *Agent) remove(ctx context.Context, done *announce.Outcome, wanted []ann
 // dropFailed takes off the addresses that failed duplicate address detection, and removes them from
 // seen. The address then counts as missing, and the agent adds it again after a pause.
 func (a *Agent) dropFailed(ctx context.Context, seen *observation) error {
-	drop := announce.Failed(seen.Node, seen.adopt)
+	drop := announce.Failed(seen.Node)
 	if len(drop) == 0 {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (a *Agent) dropFailed(ctx context.Context, seen *observation) error {
 // closePorts closes the node behind the addresses of Services. It comes before the pass adds addresses. A
 // node that cannot close its ports says so, and announces nevertheless.
 func (a *Agent) closePorts(ctx context.Context, seen *observation) {
-	closed, known := announce.Closed(seen.Situation, seen.adopt)
+	closed, known := announce.Closed(seen.Situation)
 	if !known {
 		return
 	}
@@ -162,7 +162,7 @@ var probing = announce.Probing{Count: 2, Interval: 40 * time.Millisecond, Wait: 
 // asking returns how this node probes on link, by its own addresses.
 func (o *observation) asking(link string) announce.Probing {
 	p := probing
-	p.Sources = announce.SourcesOn(link, o.Situation, o.adopt)
+	p.Sources = announce.SourcesOn(link, o.Situation)
 	return p
 }
 
@@ -194,7 +194,7 @@ func (a *Agent) offers(done *announce.Outcome) (all []task) {
 // probe returns the task that probes the segment of link for ips. The probe asks for the witnesses
 // too. If no witness answers, the silence about ips proves nothing.
 func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
-	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation, seen.adopt).Like(ips)
+	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation).Like(ips)
 	asking.Everyone = true
 	long := a.answeredLong(ips, seen)
 	return func(ctx context.Context) completion {

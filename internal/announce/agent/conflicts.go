@@ -101,7 +101,7 @@ func (a *Agent) inheritConflicts(o *observation) {
 		return // the links to probe on are not known yet
 	}
 	for _, h := range a.Peers.Inherited() {
-		a.conflicts.Inherit(announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Node, announce.HomeOf(h.Addr, *o.Agent, o.Node, o.adopt), h.At)
+		a.conflicts.Inherit(announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Node, announce.HomeOf(h.Addr, *o.Agent, o.Node), h.At)
 	}
 }
 

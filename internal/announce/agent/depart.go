@@ -135,7 +135,7 @@ func (a *Agent) handoverPass(ctx context.Context, now time.Time) (*announce.Outc
 	for _, d := range plan.Decisions {
 		successors[d.IP] = d.HandTo != ""
 	}
-	leaving := slices.DeleteFunc(announce.Diff(plan.Wanted, seen.Node, seen.adopt).Remove, func(w announce.Address) bool {
+	leaving := slices.DeleteFunc(announce.Diff(plan.Wanted, seen.Node).Remove, func(w announce.Address) bool {
 		return !successors[w.Prefix.Addr()]
 	})
 	a.addresses.Leave(time.Now(), plan, leaving, done)
@@ -157,5 +157,5 @@ func (a *Agent) withdraw(ctx context.Context, addresses ending.Addresses) error 
 		// Without marks, an address that looks like ours may belong to the node.
 		wanted = announce.Decide(seen.Situation).Wanted
 	}
-	return a.remove(ctx, &announce.Outcome{Remove: announce.Diff(wanted, seen.Node, seen.adopt).Remove}, wanted)
+	return a.remove(ctx, &announce.Outcome{Remove: announce.Diff(wanted, seen.Node).Remove}, wanted)
 }

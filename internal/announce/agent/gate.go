@@ -62,7 +62,7 @@ const waitingText = "its kube-proxy does not work yet"
 // waits reports whether this node must take no address. A node with addresses of PureLB has not just
 // started: only the agent has, and kube-proxy works or has worked.
 func (a *Agent) waits(o *observation) bool {
-	if o.Complete && !a.gate.open && o.Node.HasOurs(o.adopt) {
+	if o.Complete && !a.gate.open && o.Node.HasOurs() {
 		a.gate.open = true
 	}
 	return !a.gate.open

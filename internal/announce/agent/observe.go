@@ -31,7 +31,6 @@ type observation struct {
 	chosen    *config.Agent
 	overruled []config.Agent
 	agents    int
-	adopt     func(announce.Address) bool
 	// problem is what is wrong with the configuration, or "". The record has it too.
 	problem string
 	record  lease.Record
@@ -73,22 +72,22 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		a.readEndpoints(now, o)
 	}
 	o.Share()
-	o.adopt = announce.Adopt(o.Situation)
+	o.Adopt()
 	o.lately = announce.Lately(o.Held, a.links, node.Links)
 	a.links = node.Links
 	if !a.planned.IsZero() && time.Since(a.planned) > stopped { // the stop may have been after now
 		o.lately = nil
 	}
 	if o.Agent != nil {
-		o.again = announce.Sooner(o.again, a.networks.Observe(now, *o.Agent, &o.Node, o.adopt))
+		o.again = announce.Sooner(o.again, a.networks.Observe(now, *o.Agent, &o.Node))
 		node = o.Node
 	}
 	o.Waits = a.waits(o)
 	if o.Agent != nil && a.leaving == "" { // even a node that drains is better than one that leaves
-		o.record.Subnets = announce.Subnets(o.Agent, node, o.adopt)
+		o.record.Subnets = announce.Subnets(o.Agent, node)
 	}
 	o.problem = problem(o)
-	o.hazards = announce.Hazards(o.Situation, o.adopt)
+	o.hazards = announce.Hazards(o.Situation)
 	a.mistaken = announce.AnswersByMistake(node)
 	if a.gate.silent != "" {
 		o.hazards = append(o.hazards, announce.Hazard{Reason: eventProxySilent, Text: a.gate.silent})
@@ -111,10 +110,10 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		o.record.Draining, again = a.soft.draining(now, objects.Node)
 		o.again = announce.Sooner(o.again, again)
 		o.record.Draining = cmp.Or(a.leaving, o.record.Draining, a.gate.draining(o))
-		o.record.Addresses = announce.Own(node, o.adopt, o.Services)
+		o.record.Addresses = announce.Own(node, o.Services)
 		o.record.Gateways, o.record.MACs = node.Gateways, macsOf(node)
 		if a.gossip.IsValid() {
-			a.gossip = netip.AddrPortFrom(announce.Moved(a.gossip.Addr(), o.Situation, o.adopt), a.gossip.Port())
+			a.gossip = netip.AddrPortFrom(announce.Moved(a.gossip.Addr(), o.Situation), a.gossip.Port())
 			o.record.Gossip = a.gossip
 		}
 		a.inheritConflicts(o)
@@ -225,7 +224,7 @@ func problem(o *observation) string {
 	case o.Broken:
 		return strings.Join(refusals(o), "; ")
 	case o.Agent != nil:
-		return announce.Problem(*o.Agent, o.Node, o.adopt)
+		return announce.Problem(*o.Agent, o.Node)
 	}
 	return ""
 }

@@ -82,7 +82,7 @@ func (a *Agent) standingOn(seen *observation) []standing {
 		if !held[l.Name] && !l.Silent {
 			continue
 		}
-		one := standing{indexed(l), announce.WitnessesOn(l.Name, seen.Situation, seen.adopt), seen.asking(l.Name)}
+		one := standing{indexed(l), announce.WitnessesOn(l.Name, seen.Situation), seen.asking(l.Name)}
 		one.asking.Requests, one.asking.Interval, one.asking.Wait = true, standingWait, standingWait
 		all = append(all, one)
 	}

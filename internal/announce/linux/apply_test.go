@@ -185,7 +185,8 @@ func TestWithoutMarksTheNodesAddressesStay(t *testing.T) {
 	known := announce.Situation{Complete: true, Node: observe(t, s), Services: []announce.Service{
 		{Key: "default/web", Addresses: addrsOf("192.0.2.9", "fd00::9", "192.0.2.77", "fd00::77")},
 	}}
-	remove(t, s, announce.Diff(nil, known.Node, announce.Adopt(known)).Remove...)
+	known.Adopt()
+	remove(t, s, announce.Diff(nil, known.Node).Remove...)
 	want := "192.0.2.77/24 valid 1h preferred 1h noprefixroute\n" +
 		"fd00::77/64 valid 1h preferred 1h nodad noprefixroute\n"
 	expect.Equal(t, "addresses", addresses(t, s, "eth0"), want)
@@ -197,7 +198,8 @@ func TestWithoutMarksPossiblyOurAddressesAreRefreshed(t *testing.T) {
 	s := newStack(t)
 	s.marks = false
 	unknown := announce.Situation{Node: observe(t, s)}
-	changes := announce.Diff(announce.Decide(unknown).Wanted, unknown.Node, announce.Adopt(unknown))
+	unknown.Adopt()
+	changes := announce.Diff(announce.Decide(unknown).Wanted, unknown.Node)
 	if len(changes.Add)+len(changes.Remove) > 0 {
 		t.Errorf("more than refreshed: %+v", changes)
 	}

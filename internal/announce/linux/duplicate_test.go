@@ -23,7 +23,7 @@ func TestADuplicateIPv6AddressIsDetected(t *testing.T) {
 			if lifetime == announce.Forever {
 				var failed []announce.Address
 				eventually(t, "duplicate address detection has failed", func() bool {
-					failed = announce.Failed(observe(t, s), nil)
+					failed = announce.Failed(observe(t, s))
 					return len(failed) == 1
 				})
 				remove(t, s, failed...)

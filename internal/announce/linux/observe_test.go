@@ -157,12 +157,12 @@ func TestSecondRoundChangesNothing(t *testing.T) {
 		remote("kube-lb0", "198.51.100.1/24"), remote("kube-lb0", "2001:db8::1/64"),
 		local("eth0", "192.0.2.1/24"), remote("kube-lb0", "203.0.113.1/32"),
 	}
-	c := announce.Diff(wanted, observe(t, s), nil)
+	c := announce.Diff(wanted, observe(t, s))
 	put(t, s, c.Add...)
 	put(t, s, c.Refresh...)
 	remove(t, s, c.Remove...)
 
-	if again := announce.Diff(wanted, observe(t, s), nil); len(again.Add)+len(again.Refresh)+len(again.Remove) > 0 {
+	if again := announce.Diff(wanted, observe(t, s)); len(again.Add)+len(again.Refresh)+len(again.Remove) > 0 {
 		t.Errorf("left to do: %+v", again)
 	}
 	want := "192.0.2.1/24 valid forever preferred forever\n" +

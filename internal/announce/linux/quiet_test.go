@@ -48,7 +48,7 @@ func (c *counted) Send(msg []byte) error {
 // round is one round of the agent.
 func round(t testing.TB, s *Stack, wanted []announce.Address) {
 	t.Helper()
-	c := announce.Diff(wanted, observe(t, s), nil)
+	c := announce.Diff(wanted, observe(t, s))
 	put(t, s, c.Add...)
 	put(t, s, c.Refresh...)
 	remove(t, s, c.Remove...)

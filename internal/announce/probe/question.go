@@ -43,7 +43,7 @@ func Plan(ip netip.Addr, here bool, s announce.Situation) (q Question, result, w
 	if i := slices.IndexFunc(s.Node.Links, func(l announce.Link) bool { return l.Name == link }); !s.Node.Links[i].Carrier || !s.Node.Links[i].Up {
 		return Question{}, Unknown, fmt.Sprintf("interface %s has no carrier or is down", link)
 	}
-	w := announce.WitnessesOn(link, s, nil).Like([]netip.Addr{ip})
+	w := announce.WitnessesOn(link, s).Like([]netip.Addr{ip})
 	for _, list := range []*[]netip.Addr{&w.Nodes, &w.Routers, &w.Others} {
 		*list = slices.DeleteFunc(*list, func(a netip.Addr) bool { return a == ip })
 	}
@@ -51,7 +51,7 @@ func Plan(ip netip.Addr, here bool, s announce.Situation) (q Question, result, w
 		Address: ip, Link: link, Here: here, Witnesses: w,
 		Asking: announce.Probing{
 			Count: tries, Interval: interval, Wait: wait,
-			Sources: announce.SourcesOn(link, s, nil), Requests: true, Everyone: true,
+			Sources: announce.SourcesOn(link, s), Requests: true, Everyone: true,
 		},
 	}, "", ""
 }
@@ -60,7 +60,7 @@ func Plan(ip netip.Addr, here bool, s announce.Situation) (q Question, result, w
 // announce ip comes first.
 func linkOf(ip netip.Addr, s announce.Situation) string {
 	if s.Agent != nil {
-		if link := announce.HomeOf(ip, *s.Agent, s.Node, nil); link != "" && asks(link, ip, s) {
+		if link := announce.HomeOf(ip, *s.Agent, s.Node); link != "" && asks(link, ip, s) {
 			return link
 		}
 	}
@@ -75,7 +75,7 @@ func linkOf(ip netip.Addr, s announce.Situation) string {
 // asks reports whether the node can send ordinary requests about ip on link.
 func asks(link string, ip netip.Addr, s announce.Situation) bool {
 	neighbors := slices.ContainsFunc(s.Node.Links, func(l announce.Link) bool { return l.Name == link && l.Neighbors })
-	_, can := announce.Probing{Sources: announce.SourcesOn(link, s, nil)}.SourceFor(ip)
+	_, can := announce.Probing{Sources: announce.SourcesOn(link, s)}.SourceFor(ip)
 	return neighbors && can
 }
 
