@@ -61,9 +61,3 @@ func TestKubeProxyIsAskedAboutServicesWithAnEndpointHere(t *testing.T) {
 		})
 	}
 }
-
-func TestANodeKnowsThatItHasJustStarted(t *testing.T) {
-	equal(t, situation().Node.HasOurs(), false)
-	equal(t, situation(has(hasRemote("kube-lb0", "172.16.0.1/24"))).Node.HasOurs(), true)
-	equal(t, situation(has(hasLocal("eth0", "10.0.0.5/24", lifetime))).Node.HasOurs(), true)
-}

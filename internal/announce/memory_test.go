@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -58,27 +57,6 @@ func TestClaims(t *testing.T) {
 			}
 			equal(t, said, map[bool]string{true: " "}[tt.want != ""]+tt.want)
 		})
-	}
-}
-
-// A switch can forget where an address is. But the claims of an address that has been here for long must not
-// wake the agent.
-func TestClaimsAreRepeatedForEver(t *testing.T) {
-	s, p, held := situation(has(hasLocal("eth0", v4+"/24", lifetime))), elected("eth0"), each("eth0", v4)
-	s.Agent.GARP = config.GARP{Enabled: true, Count: 3}
-	does, last := announce.Addresses{Self: "node-a"}, begin
-	var pauses []time.Duration
-	for now := begin; now.Before(begin.Add(time.Hour)); now = now.Add(time.Minute) {
-		o := announce.NewOutcome()
-		if due := does.Claim(now, s, p, o, held, nil); len(due) > 0 {
-			pauses, last = append(pauses, now.Sub(last)), now
-		}
-		if !o.Next.IsZero() {
-			t.Fatalf("the agent wakes at %s", o.Next)
-		}
-	}
-	if pauses[0] < 5*time.Minute || slices.Max(pauses) > 10*time.Minute || len(pauses) < 5 {
-		t.Errorf("the pauses are %v", pauses)
 	}
 }
 

@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,20 +42,6 @@ func TestAnotherMachineEndsTheReportOfTheFirst(t *testing.T) {
 		w.kernel.change(func() { w.kernel.answers["192.0.2.9"] = [6]byte{2, 0, 0, 0, 0, 8} }) // another node
 		pass(15 * time.Minute)
 		expect.Equal(t, "reported", w.peers.reports(), "[]")
-	})
-}
-
-func TestReportsAreFew(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
-		var ips []string
-		for i := range 100 {
-			ip := fmt.Sprintf("192.0.2.%d", 2+i)
-			ips = append(ips, ip)
-			w.kernel.answers[ip] = someMAC
-		}
-		w.cluster.change(serving(branded("web", ips...)))
-		pass(time.Minute)
-		expect.Equal(t, "reported addresses", strings.Count(w.peers.reports(), "="), 64)
 	})
 }
 

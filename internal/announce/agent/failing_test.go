@@ -49,16 +49,3 @@ func TestAnAddressThatANodeCannotHaveGoesToAnother(t *testing.T) {
 		expect.Equal(t, "addresses that the node cannot have, 10 minutes later", w.peers.unable, "[]")
 	})
 }
-
-func TestTheOnlyNodeThatCannotHaveAnAddressGoesOnTrying(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.kernel.putErr["192.0.2.9"] = errors.New("no memory")
-		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
-	}, func(w *world) {
-		pass(time.Minute)
-		expect.Equal(t, "kernel", w.kernel.String(), "2001:db8::9/64 eth0")
-		w.kernel.change(func() { clear(w.kernel.putErr) })
-		pass(time.Minute)
-		expect.Equal(t, "kernel, when the address can be added", w.kernel.String(), bothAddresses)
-	})
-}

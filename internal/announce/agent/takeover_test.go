@@ -130,13 +130,6 @@ func handsOver(t *testing.T, answer func(to string, message []byte) (membership.
 	})
 }
 
-func TestAHolderYieldsWhenTheNextNodeHasTheAddresses(t *testing.T) {
-	handsOver(t, takes, func(w *world) {
-		expect.Equal(t, "kernel", w.kernel.String(), "")
-		expect.Equal(t, "log", w.logged("to"), "subnetsChanged\nelectionWon\nelectionWon\nhandingOver node-b\nlostElection\nwithdrawAddress\nlostElection\nwithdrawAddress")
-	})
-}
-
 func TestAHolderYieldsAfterASecondWithoutAnAnswer(t *testing.T) {
 	handsOver(t, nil, func(w *world) {
 		pass(900 * time.Millisecond)
