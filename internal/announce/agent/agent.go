@@ -83,9 +83,9 @@ type Cluster interface {
 	// Endpoints returns where these Services have endpoints, by "namespace/name", as far as
 	// that is known. From now on, only changes of these endpoints signal a change.
 	Endpoints(services map[string]bool) (ready, ending announce.Endpoints)
-	// KubeletSilent reports whether the API server says that the kubelet of node has been silent for
+	// NodeUnreachable reports whether the API server says that the kubelet of node has not been heard for
 	// most of a minute.
-	KubeletSilent(ctx context.Context, node string) (bool, error)
+	NodeUnreachable(ctx context.Context, node string) (bool, error)
 	// Changed signals that Read may return something else.
 	Changed() <-chan struct{}
 }

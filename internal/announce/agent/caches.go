@@ -154,11 +154,11 @@ func (c *Caches) Endpoints(services map[string]bool) (ready, ending announce.End
 	return announce.EndpointNodes(all, services)
 }
 
-// KubeletSilent implements Cluster.
-func (c *Caches) KubeletSilent(ctx context.Context, node string) (bool, error) {
+// NodeUnreachable implements Cluster.
+func (c *Caches) NodeUnreachable(ctx context.Context, node string) (bool, error) {
 	var n corev1.Node
 	err := c.core.Get().Resource("nodes").Name(node).Do(ctx).Into(&n)
-	return err == nil && ending.Silent(&n), err
+	return err == nil && ending.Unreachable(&n), err
 }
 
 // Service is the part of a Service that the agent keeps. It is small, because a cluster may have

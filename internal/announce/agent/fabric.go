@@ -25,7 +25,7 @@ func (a *Agent) answeredLong(ips []netip.Addr, seen *observation) []netip.Addr {
 // as long as its ARP entry lives.
 //
 // A node is dead if neither gossip nor its Lease shows its agent, its addresses must have expired, and
-// its kubelet is silent. If only the agent is missing, the node may still answer by mistake, and then the
+// its kubelet is not heard. If only the agent is missing, the node may still answer by mistake, and then the
 // answer says what is wrong.
 func (a *Agent) dropDead(ctx context.Context, link string, ips []netip.Addr, holders map[netip.Addr][6]byte, peers election.Peers) {
 	for _, ip := range ips {
@@ -33,7 +33,7 @@ func (a *Agent) dropDead(ctx context.Context, link string, ips []netip.Addr, hol
 		if !known || slices.ContainsFunc(peers.Members, func(m election.Member) bool { return m.Node == node }) {
 			continue
 		}
-		if a.kubelets.silent(ctx, a.Cluster, node) {
+		if a.kubelets.unreachable(ctx, a.Cluster, node) {
 			a.Log.WarnContext(ctx, "answeredForDeadNode", "node", a.Node, "interface", link, "address", ip, "of", node, "mac", announce.MACText(holders[ip]))
 			delete(holders, ip)
 		}
@@ -47,28 +47,28 @@ type kubelets struct {
 }
 
 type kubelet struct {
-	silent bool
-	asked  time.Time
+	unreachable bool
+	asked       time.Time
 }
 
 // kubeletEvery is the shortest time between two questions about one node: it may answer for ever.
 const kubeletEvery = 15 * time.Second
 
-// silent reports whether the kubelet of node is silent. Without an answer of the API server it is not.
+// unreachable reports whether the kubelet of node is not heard. Without an answer of the API server it counts as heard.
 // While a question is under way, other callers get the answer before it.
-func (k *kubelets) silent(ctx context.Context, cluster Cluster, node string) bool {
+func (k *kubelets) unreachable(ctx context.Context, cluster Cluster, node string) bool {
 	last, due := k.ask(node, time.Now())
 	if !due {
 		return last
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendLimit)
 	defer cancel()
-	silent, err := cluster.KubeletSilent(ctx, node)
-	silent = silent && err == nil
+	unreachable, err := cluster.NodeUnreachable(ctx, node)
+	unreachable = unreachable && err == nil
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.known[node] = kubelet{silent, time.Now()}
-	return silent
+	k.known[node] = kubelet{unreachable, time.Now()}
+	return unreachable
 }
 
 // ask returns the last answer about node, and whether a question is due. Then it counts as asked.
@@ -77,11 +77,11 @@ func (k *kubelets) ask(node string, now time.Time) (last, due bool) {
 	defer k.mu.Unlock()
 	one, known := k.known[node]
 	if known && now.Sub(one.asked) < kubeletEvery {
-		return one.silent, false
+		return one.unreachable, false
 	}
 	if k.known == nil {
 		k.known = map[string]kubelet{}
 	}
-	k.known[node] = kubelet{one.silent, now}
-	return one.silent, true
+	k.known[node] = kubelet{one.unreachable, now}
+	return one.unreachable, true
 }

@@ -30,10 +30,10 @@ func TestTheAnswersOfAFabricForADeadNodeEnd(t *testing.T) {
 		if n := w.cluster.kubeletsRead; n == 0 || n > 40 {
 			t.Errorf("the agent asks %d times in 10 minutes for the node, want 40 at most", n)
 		}
-		w.cluster.change(func(s *objects) { s.KubeletsSilent = []string{"node-b"} })
+		w.cluster.change(func(s *objects) { s.NodesUnreachable = []string{"node-b"} })
 		w.logged()
 		pass(30 * time.Second)
-		expect.Equal(t, "kernel, when the kubelet is silent too", w.kernel.String(), bothAddresses)
+		expect.Equal(t, "kernel, when the kubelet is not heard too", w.kernel.String(), bothAddresses)
 		expect.Equal(t, "lines about it in the log", strings.Count(w.logged("of"), "answeredForDeadNode node-b"), 2)
 		lacks(t, "the published claims", w.peers.reports(), "192.0.2.9")
 	})
@@ -42,7 +42,7 @@ func TestTheAnswersOfAFabricForADeadNodeEnd(t *testing.T) {
 // The addresses of a node without an agent expire. Before that, the node may have them.
 func TestTheAnswersOfANodeCountUntilItsAddressesExpire(t *testing.T) {
 	answeredForNodeB(t, func(w *world) {
-		w.cluster.change(func(s *objects) { s.KubeletsSilent = []string{"node-b"} })
+		w.cluster.change(func(s *objects) { s.NodesUnreachable = []string{"node-b"} })
 		pass(50 * time.Second)
 		expect.Equal(t, "kernel after 50 s", w.kernel.String(), "")
 		pass(40 * time.Second)
@@ -52,7 +52,7 @@ func TestTheAnswersOfANodeCountUntilItsAddressesExpire(t *testing.T) {
 
 func TestALivingNodeThatAnswersIsBelieved(t *testing.T) {
 	answeredForNodeB(t, func(w *world) {
-		w.cluster.change(func(s *objects) { s.KubeletsSilent = []string{"node-b"} })
+		w.cluster.change(func(s *objects) { s.NodesUnreachable = []string{"node-b"} })
 		w.peers.change(func(p *election.Peers) {
 			other := peer("node-b") // its Lease is renewed
 			other.Subnets = nil
@@ -69,7 +69,7 @@ type stuckCluster struct {
 	asked, end chan struct{}
 }
 
-func (c stuckCluster) KubeletSilent(_ context.Context, node string) (bool, error) {
+func (c stuckCluster) NodeUnreachable(_ context.Context, node string) (bool, error) {
 	if node == "node-a" {
 		close(c.asked)
 		<-c.end
@@ -81,10 +81,12 @@ func TestAQuestionAboutAKubeletDelaysNoOther(t *testing.T) {
 	var k kubelets
 	c := stuckCluster{asked: make(chan struct{}), end: make(chan struct{})}
 	first := make(chan bool)
-	go func() { first <- k.silent(t.Context(), c, "node-a") }()
+	go func() { first <- k.unreachable(t.Context(), c, "node-a") }()
 	<-c.asked
 	answers := make(chan [2]bool, 1)
-	go func() { answers <- [2]bool{k.silent(t.Context(), c, "node-a"), k.silent(t.Context(), c, "node-b")} }()
+	go func() {
+		answers <- [2]bool{k.unreachable(t.Context(), c, "node-a"), k.unreachable(t.Context(), c, "node-b")}
+	}()
 	select {
 	case got := <-answers:
 		expect.Equal(t, "what is known of node-a without an answer, and of node-b", got, [2]bool{false, true})
@@ -92,25 +94,25 @@ func TestAQuestionAboutAKubeletDelaysNoOther(t *testing.T) {
 		t.Error("a question waits for the answer to another one")
 	}
 	close(c.end)
-	expect.Equal(t, "the kubelet of node-a is silent", <-first, true)
-	expect.Equal(t, "later", k.silent(t.Context(), c, "node-a"), true)
+	expect.Equal(t, "the kubelet of node-a is not heard", <-first, true)
+	expect.Equal(t, "later", k.unreachable(t.Context(), c, "node-a"), true)
 }
 
 func TestASilentKubeletIsOneThatTheNodeControllerFound(t *testing.T) {
 	c := newCluster(t)
 	caches, err := NewCaches(c.config, c.node, c.namespace)
 	expect.NoError(t, err)
-	for status, silent := range map[corev1.ConditionStatus]bool{corev1.ConditionTrue: false, corev1.ConditionFalse: false, corev1.ConditionUnknown: true} {
+	for status, unreachable := range map[corev1.ConditionStatus]bool{corev1.ConditionTrue: false, corev1.ConditionFalse: false, corev1.ConditionUnknown: true} {
 		n, err := c.core.CoreV1().Nodes().Get(t.Context(), c.node, metav1.GetOptions{})
 		expect.NoError(t, err)
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
 		_, err = c.core.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{})
 		expect.NoError(t, err)
-		got, err := caches.KubeletSilent(t.Context(), c.node)
+		got, err := caches.NodeUnreachable(t.Context(), c.node)
 		expect.NoError(t, err)
-		expect.Equal(t, "the kubelet is silent, with Ready "+string(status), got, silent)
+		expect.Equal(t, "the kubelet is not heard, with Ready "+string(status), got, unreachable)
 	}
-	if _, err := caches.KubeletSilent(t.Context(), "no-such-node"); err == nil {
+	if _, err := caches.NodeUnreachable(t.Context(), "no-such-node"); err == nil {
 		t.Error("a node that does not exist is read")
 	}
 }

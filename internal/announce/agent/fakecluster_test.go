@@ -24,8 +24,8 @@ type objects struct {
 	Services []corev1.Service
 	// Endpoints and Ending are the nodes with endpoints. They are the same for both families.
 	Endpoints, Ending map[string][]string
-	// KubeletsSilent are the nodes whose kubelets are silent.
-	KubeletsSilent []string
+	// NodesUnreachable are the nodes whose kubelets are not heard.
+	NodesUnreachable []string
 }
 
 // fakeCluster is the objects of a cluster.
@@ -34,7 +34,7 @@ type fakeCluster struct {
 	snapshot objects
 	missing  bool
 	changed  chan struct{}
-	// kubeletsRead counts the calls of KubeletSilent.
+	// kubeletsRead counts the calls of NodeUnreachable.
 	kubeletsRead int
 }
 
@@ -68,11 +68,11 @@ func (c *fakeCluster) Endpoints(services map[string]bool) (ready, ending announc
 	return ready, ending
 }
 
-func (c *fakeCluster) KubeletSilent(_ context.Context, node string) (bool, error) {
+func (c *fakeCluster) NodeUnreachable(_ context.Context, node string) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kubeletsRead++
-	return slices.Contains(c.snapshot.KubeletsSilent, node), nil
+	return slices.Contains(c.snapshot.NodesUnreachable, node), nil
 }
 
 func (c *fakeCluster) Changed() <-chan struct{} { return c.changed }

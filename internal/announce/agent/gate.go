@@ -25,10 +25,10 @@ type KubeProxy interface {
 // back no address that is here.
 type gate struct {
 	// open says that kube-proxy has worked, that the node had addresses of PureLB at the start of this
-	// agent, or that kube-proxy did not answer for silentFor.
+	// agent, or that kube-proxy did not answer for noAnswerFor.
 	open bool
-	// silent says what is wrong if kube-proxy does not answer, or is "".
-	silent string
+	// unanswered says what is wrong if kube-proxy does not answer, or is "".
+	unanswered string
 	// asked are the Services with the policy Local that have a ready endpoint here.
 	asked map[announce.ServiceFamily]*question
 }
@@ -45,9 +45,9 @@ type question struct {
 const (
 	// askEvery is the pause between two questions to kube-proxy.
 	askEvery = 100 * time.Millisecond
-	// silentFor is how long the agent waits for an answer about kube-proxy itself. unansweredFor is how
+	// noAnswerFor is how long the agent waits for an answer about kube-proxy itself. unansweredFor is how
 	// long it waits for an answer about one Service. Not every program in the place of kube-proxy answers.
-	silentFor     = 2 * time.Minute
+	noAnswerFor   = 2 * time.Minute
 	unansweredFor = 10 * time.Second
 	// otherFamily is how long the agent waits at least after kube-proxy works for one family. Kube-proxy
 	// writes the rules of the other family after those of the first, and says nothing of it. With many
@@ -107,7 +107,7 @@ func (a *Agent) awaitKubeProxy(ctx context.Context, began time.Time) {
 			started = time.Now()
 		case answered:
 			heard, started = time.Now(), time.Time{}
-		case !told && time.Since(heard) >= silentFor:
+		case !told && time.Since(heard) >= noAnswerFor:
 			told = true
 			a.background.complete(ctx, func() { a.kubeProxySilent(err) })
 		}
@@ -116,14 +116,14 @@ func (a *Agent) awaitKubeProxy(ctx context.Context, began time.Time) {
 
 func (a *Agent) kubeProxyWorks(after time.Duration) {
 	a.Log.Info("kubeProxyWorks", "node", a.Node, "after", after.Round(time.Millisecond))
-	a.gate.open, a.gate.silent = true, ""
+	a.gate.open, a.gate.unanswered = true, ""
 }
 
 // kubeProxySilent lets the node take addresses although nothing says that their packets are forwarded.
 func (a *Agent) kubeProxySilent(err error) {
 	a.gate.open = true
-	a.gate.silent = fmt.Sprintf("announces addresses although its kube-proxy has not answered for %s (%v): set lbnodeagent.kubeProxyHealth "+
-		"of the chart to what answers in its place, or to none", silentFor, err)
+	a.gate.unanswered = fmt.Sprintf("announces addresses although its kube-proxy has not answered for %s (%v): set lbnodeagent.kubeProxyHealth "+
+		"of the chart to what answers in its place, or to none", noAnswerFor, err)
 }
 
 // unserved returns the Services that kube-proxy does not serve yet, and the tasks that ask about those that
@@ -163,10 +163,10 @@ func (a *Agent) ask(q *question, at []netip.Addr) task {
 			if answered {
 				heard = time.Now()
 			}
-			silent := time.Since(heard) >= unansweredFor
-			if serves || silent {
+			unanswered := time.Since(heard) >= unansweredFor
+			if serves || unanswered {
 				return func() {
-					a.Log.Info("kubeProxyServes", "node", a.Node, "service", q.of.Service, "family", q.of.Family, "after", time.Since(began).Round(time.Millisecond), "answered", !silent)
+					a.Log.Info("kubeProxyServes", "node", a.Node, "service", q.of.Service, "family", q.of.Family, "after", time.Since(began).Round(time.Millisecond), "answered", !unanswered)
 					q.served = true
 				}
 			}

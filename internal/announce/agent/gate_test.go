@@ -76,7 +76,7 @@ func TestANodeGoesOnWithoutAnAnswer(t *testing.T) {
 	proxy := &fakeProxy{}
 	besideProxy(t, proxy, nil, func(w *world) {
 		w.serveBoth()
-		pass(silentFor - time.Second)
+		pass(noAnswerFor - time.Second)
 		expect.Equal(t, "before", w.kernel.String(), "")
 		w.reported()
 		pass(3 * time.Second)

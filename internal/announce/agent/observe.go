@@ -89,8 +89,8 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	o.problem = problem(o)
 	o.hazards = announce.Hazards(o.Situation)
 	a.mistaken = announce.AnswersByMistake(node)
-	if a.gate.silent != "" {
-		o.hazards = append(o.hazards, announce.Hazard{Reason: eventProxySilent, Text: a.gate.silent})
+	if a.gate.unanswered != "" {
+		o.hazards = append(o.hazards, announce.Hazard{Reason: eventProxySilent, Text: a.gate.unanswered})
 	}
 	if a.noDummy != "" {
 		o.hazards = append(o.hazards, announce.Hazard{Reason: eventNoDummy, Text: "announces no remote addresses: " + a.noDummy})

@@ -42,7 +42,7 @@ const (
 	// Drained is an end on a node that is being emptied: the node is cordoned, or its
 	// conditions say so. A reboot is likely to follow.
 	Drained
-	// NodeDown is a node that goes down, or whose kubelet is silent.
+	// NodeDown is a node that goes down, or whose kubelet is not heard.
 	NodeDown
 	// Evicted is a pod that has to leave a node, while the node may stay.
 	Evicted
@@ -172,7 +172,7 @@ func (e Evidence) decide() Ending {
 		return Ending{NodeDown, mark.Reason}
 	case evicted != "":
 		return Ending{Evicted, evicted}
-	case Silent(node):
+	case Unreachable(node):
 		return Ending{NodeDown, "the kubelet is not heard"}
 	case emptied != "":
 		return Ending{Drained, emptied}

@@ -94,10 +94,10 @@ func Ready(node *corev1.Node) bool {
 	return true
 }
 
-// Silent reports whether the kubelet of node is silent. A kubelet sets Ready to False itself when
+// Unreachable reports whether the kubelet of node is not heard. A kubelet sets Ready to False itself when
 // it restarts or its container runtime fails, and such a node does not go down. Only the node
-// controller sets Unknown, after the kubelet has been silent for most of a minute.
-func Silent(node *corev1.Node) bool {
+// controller sets Unknown, after the kubelet has not been heard for most of a minute.
+func Unreachable(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
 	})

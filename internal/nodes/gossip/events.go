@@ -102,7 +102,7 @@ func (g *Gossip) lost(n *memberlist.Node) {
 	}
 	g.pending.note()
 	g.update(id.node, func(now time.Time) bool {
-		return g.table.lose(id, now.Add(g.opt.Timing.Silence), now)
+		return g.table.lose(id, now.Add(g.opt.Timing.Refutation), now)
 	})
 	backoff.Poke(g.shifted)
 }

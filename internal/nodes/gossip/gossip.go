@@ -56,7 +56,7 @@ type Options struct {
 	Seeds func(context.Context) ([]netip.AddrPort, error)
 	// Timing is the set of intervals. The zero value is right.
 	Timing Timing
-	// Patience is how long a process is silent before the others declare it dead, from
+	// Patience is how long a process is not heard before the others declare it dead, from
 	// DefaultPatience to MaxPatience. 0 is DefaultPatience.
 	Patience time.Duration
 	// Receive, if set, is called with each message that another agent Sends. Messages that

@@ -47,7 +47,7 @@ func unused(t *testing.T) netip.AddrPort {
 
 // patiently is the Timing for a machine that may pause for seconds. With it, such a node is not
 // dead, and Leave waits for the other nodes.
-var patiently = Timing{Silence: 5 * time.Second, Stream: 20 * time.Second}
+var patiently = Timing{Refutation: 5 * time.Second, Stream: 20 * time.Second}
 
 func startReal(t *testing.T, node string, bind netip.AddrPort, seeds ...netip.AddrPort) *real {
 	t.Helper()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Patience is about how long a process is silent before this process declares it dead. An
+// Patience is about how long a process is not heard before this process declares it dead. An
 // administrator raises it for nodes that pause, for example for a snapshot or a live
 // migration. A pause that is clearly shorter than the patience then moves no address.
 const (
@@ -26,13 +26,13 @@ func ValidPatience(d time.Duration) error {
 	return nil
 }
 
-// Patience returns how long a process is silent before this process declares it dead.
+// Patience returns how long a process is not heard before this process declares it dead.
 func (g *Gossip) Patience() time.Duration { return g.opt.Patience }
 
 // suspicionTime is how long a suspicion waits for a refutation. The missed heartbeats
 // before it and this time add up to the patience.
 func (g *Gossip) suspicionTime() time.Duration {
-	return g.opt.Timing.Silence + g.opt.Patience - DefaultPatience
+	return g.opt.Timing.Refutation + g.opt.Patience - DefaultPatience
 }
 
 // librarySuspicion is how many Probes, times the decimal logarithm of the number of nodes (at least 1), the

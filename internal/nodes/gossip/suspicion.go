@@ -18,11 +18,11 @@ const suspicionTTL = 5 * time.Second
 func (t *table) suspect(id identity, until, now time.Time) {
 	p := t.process(id)
 	switch {
-	case p == nil || p.state() != election.Alive && p.silentUntil.IsZero():
-	case p.silentUntil.IsZero():
+	case p == nil || p.state() != election.Alive && p.deadUntil.IsZero():
+	case p.deadUntil.IsZero():
 		t.doubt(id, until, false)
 	default:
-		p.silentUntil = now.Add(suspicionTTL)
+		p.deadUntil = now.Add(suspicionTTL)
 	}
 }
 
@@ -40,10 +40,10 @@ func (t *table) refute(id identity, now time.Time) bool {
 		return false
 	}
 	t.suspicions.Refute(id)
-	if p.silentUntil.IsZero() {
+	if p.deadUntil.IsZero() {
 		return false
 	}
-	p.silentUntil, t.moved = time.Time{}, true
+	p.deadUntil, t.moved = time.Time{}, true
 	return t.judge(id.node, now)
 }
 
@@ -53,7 +53,7 @@ func (t *table) believe(id identity, confirmed bool, now time.Time) bool {
 	if confirmed || p == nil {
 		return t.lose(id, now, now)
 	}
-	p.silentUntil, t.moved, t.lost = now.Add(suspicionTTL), true, now
+	p.deadUntil, t.moved, t.lost = now.Add(suspicionTTL), true, now
 	return t.judge(id.node, now)
 }
 
@@ -120,9 +120,9 @@ func (t *table) settle(now time.Time) settled {
 	for _, all := range t.processes {
 		for _, p := range slices.Clone(all) { // judge may delete processes from the list
 			switch {
-			case p.silentUntil.IsZero():
-			case now.Before(p.silentUntil):
-				t.due = detector.Earliest(t.due, p.silentUntil)
+			case p.deadUntil.IsZero():
+			case now.Before(p.deadUntil):
+				t.due = detector.Earliest(t.due, p.deadUntil)
 			case t.refute(p.id, now):
 				s.changed = append(s.changed, t.nodes[p.id.node])
 			}

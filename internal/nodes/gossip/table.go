@@ -36,9 +36,9 @@ type process struct {
 	// leaving means that the process announced its end. gone means that the library declared it
 	// dead.
 	leaving, gone bool
-	// silentUntil is when a death by missed heartbeats expires. From then on only the
+	// deadUntil is when a death by missed heartbeats expires. From then on only the
 	// library decides. It is zero while no such death is in force.
-	silentUntil time.Time
+	deadUntil time.Time
 	// unheard is when the detector stopped knowing whether a peer hears it, or zero.
 	unheard time.Time
 }
@@ -47,7 +47,7 @@ func (p *process) state() election.State {
 	switch {
 	case p.leaving:
 		return election.Left
-	case p.gone || !p.silentUntil.IsZero():
+	case p.gone || !p.deadUntil.IsZero():
 		return election.Dead
 	}
 	return election.Alive
@@ -102,7 +102,7 @@ func (t *table) lose(id identity, until, now time.Time) bool {
 		t.doubt(id, until, true)
 		return false
 	}
-	p.gone, p.silentUntil, t.moved = true, time.Time{}, true
+	p.gone, p.deadUntil, t.moved = true, time.Time{}, true
 	t.suspicions.Drop(id)
 	return t.judge(id.node, now)
 }

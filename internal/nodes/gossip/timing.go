@@ -14,22 +14,22 @@ import (
 //
 // A process sends a heartbeat to its three watchers at each Beat. A watcher that misses
 // three heartbeats in a row suspects the process and tells all members. They declare the
-// process dead after Silence, unless it refutes the suspicion or another watcher reports
+// process dead after Refutation, unless it refutes the suspicion or another watcher reports
 // that it hears the process. With the defaults that takes under 0.5 s in a cluster of any
 // size.
 //
 // A process that is alive but does not run is not suspected for 128 ms. That is longer than
 // the 100 ms for which the kernel stops a container that has used up its share of the CPU.
-// Then the process has Silence to wake up and refute.
+// Then the process has Refutation to wake up and refute.
 type Timing struct {
 	// Beat is the time between two heartbeats, 64 ms. It is also the time between two polls
 	// of the received packets. These wake-ups cost most of an idle agent's CPU, so no
 	// packet and no answer wakes the agent up.
 	Beat time.Duration
-	// Silence is how long a suspicion waits for a refutation, 150 ms. A patience longer
+	// Refutation is how long a suspicion waits for a refutation, 150 ms. A patience longer
 	// than DefaultPatience adds the difference. The suspected process may need one Beat to
 	// read the suspicion, and the others another Beat to read the refutation.
-	Silence time.Duration
+	Refutation time.Duration
 	// Probe is the time between two probes of the library, 1 s. Probes detect dead
 	// processes that have no watcher left.
 	Probe time.Duration
@@ -57,7 +57,7 @@ func (t Timing) withDefaults() Timing {
 		}
 	}
 	def(&t.Beat, 64*time.Millisecond)
-	def(&t.Silence, 150*time.Millisecond)
+	def(&t.Refutation, 150*time.Millisecond)
 	def(&t.Probe, time.Second)
 	def(&t.Answer, t.Probe/2)
 	def(&t.Spread, 20*time.Millisecond)

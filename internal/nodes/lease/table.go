@@ -73,7 +73,7 @@ func newTable(opt Options) *table {
 //
 // Time without a renewal counts only while this node has contact with the API server: after an
 // interruption, every holder gets the full time to renew its Lease. So a node that is cut off finds
-// no Lease silent.
+// no Lease expired.
 func (t *table) observe(o *coordinationv1.Lease, at time.Time) {
 	node, ok := nodeOf(o)
 	if !ok {
@@ -176,7 +176,7 @@ func (t *table) unsettle(now time.Time) {
 }
 
 // change sets the mode. An agent that left in order has deleted its Lease. The Lease of a node that
-// gossip hears again is not silent any more. A silent Lease is not read. So if gossip lost the node
+// gossip hears again is not expired any more. An expired Lease is not read. So if gossip lost the node
 // once more, this node would not see that the other one renews its Lease fast.
 func (t *table) change(m Mode, now time.Time) {
 	for node := range m.Left {

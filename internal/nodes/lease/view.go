@@ -14,10 +14,10 @@ import (
 // View is the state of the nodes by their Leases, at one moment.
 type View struct {
 	// Leases are all known Leases, sorted by node. A Lease counts as alive unless it was found
-	// silent.
+	// expired.
 	Leases []election.Leased
 	// Trusted means that Leases are polled now, and that the API server answers this node and
-	// accepts its renewals. Then a node whose Lease is silent or missing is dead.
+	// accepts its renewals. Then a node whose Lease is expired or missing is dead.
 	Trusted bool
 	// Contact is the latest time of a request that the API server answered.
 	Contact time.Time

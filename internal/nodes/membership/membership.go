@@ -44,7 +44,7 @@ type Gossiping struct {
 	// Secret is the name of the Secret with the keys, in the install
 	// namespace.
 	Secret string
-	// Patience is how long a node is silent before it counts as dead. 0 means
+	// Patience is how long a node is not heard before it counts as dead. 0 means
 	// gossip.DefaultPatience.
 	Patience time.Duration
 	// Memory is the file in which the agent keeps its keys and the gossip addresses of

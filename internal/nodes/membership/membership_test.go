@@ -43,7 +43,7 @@ type cluster struct {
 
 // patiently is the gossip timing for a machine that may pause for seconds. With it, such a node is
 // not dead.
-var patiently = gossip.Timing{Silence: 5 * time.Second, Stream: 20 * time.Second}
+var patiently = gossip.Timing{Refutation: 5 * time.Second, Stream: 20 * time.Second}
 
 var clusters atomic.Int32
 

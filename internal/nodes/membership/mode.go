@@ -14,7 +14,7 @@ const (
 	joining = 3 * time.Second
 	// linger is how long the agent goes on to poll Leases after it needs to. It is longer
 	// than a fast Lease counts. So when a need comes and goes, the agent still finds out which
-	// Leases are silent.
+	// Leases are expired.
 	linger = 30 * time.Second
 	// burst is how long our Lease is kept fast after a doubtful loss. If the lost nodes are
 	// alive and only gossip does not reach them, they have lost us too. Our Lease then
