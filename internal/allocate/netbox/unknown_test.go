@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
@@ -194,64 +192,6 @@ func failAndRestart(t *testing.T, version string, mode mode, n int, fault netbox
 	if n := b.held(); n != 0 {
 		t.Errorf("%d addresses are held after the release", n)
 	}
-}
-
-// 1,000 Services wait. One in ten claiming requests is completed after its client gave up, or is
-// answered 500 after the commit. Requests take as long as those of NetBox 4.4.
-func TestThousandClaimsAreGrantedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newMemoryNetBox(t, netboxtest.V44, inPrefixes)
-		b.ChangeBlock(false, 1, func(p *netboxtest.Block) { p.Prefix = netip.MustParsePrefix("10.0.0.0/21") })
-		b.group.Parents = []config.NetBoxParent{{ID: 1}}
-		b.Latency = func(r *http.Request, objects int) time.Duration {
-			return 60*time.Millisecond + time.Duration(objects)*44*time.Millisecond
-		}
-		posts := 0
-		b.SetFault(func(r *http.Request) netboxtest.Fault {
-			if r.Method != http.MethodPost {
-				return netboxtest.None
-			}
-			posts++
-			return map[int]netboxtest.Fault{0: netboxtest.HangReply, 5: netboxtest.FailAfter}[posts%10]
-		})
-		answers := claimUntilGranted(t, b.pool("ipamtest"), 1000)
-		if n := len(b.Requests()); n > 2*1000+500 {
-			t.Errorf("%d requests, want about two for each claim", n)
-		}
-		if b.MostInFlight() > 1 {
-			t.Errorf("%d requests were in flight at once, want 1", b.MostInFlight())
-		}
-		if len(answers) != 1000 || b.held() != 1000 {
-			t.Errorf("%d addresses were granted and %d are held, want 1,000", len(answers), b.held())
-		}
-	})
-}
-
-// claimUntilGranted repeats claims as the allocator does. It returns the key of each address.
-func claimUntilGranted(t *testing.T, p *netbox.Pool, n int) map[netip.Addr]string {
-	var waiting []ipam.Claim
-	for i := range n {
-		waiting = append(waiting, claimOf(fmt.Sprintf("web-%d", i), addr.V4))
-	}
-	granted := map[netip.Addr]string{}
-	for len(waiting) > 0 {
-		var again []ipam.Claim
-		var wait time.Duration
-		for i, a := range p.Claim(t.Context(), waiting) {
-			var e *ipam.Error
-			if errors.As(a.Err, &e) {
-				wait = max(wait, e.RetryAfter)
-				again = append(again, waiting[i])
-			} else if other, twice := granted[a.Grant.Address]; twice {
-				t.Fatalf("%s was granted to %s and %s", a.Grant.Address, other, a.Grant.Key)
-			} else {
-				granted[a.Grant.Address] = a.Grant.Key
-			}
-		}
-		waiting = again
-		<-time.After(wait)
-	}
-	return granted
 }
 
 // A proxy in front of NetBox strips the length of the body, and NetBox makes an address without a
