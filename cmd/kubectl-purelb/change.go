@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/internal/backoff"
@@ -133,12 +134,25 @@ func (r *reader) refresh(ctx context.Context, w *explain.World, s step) error {
 		}
 		w.Services[i] = svc
 	}
-	var leases coordinationv1.LeaseList
-	err := r.List(ctx, &leases, client.InNamespace(w.Namespace))
+	var f inventory
+	err := kindOf(explain.KindLeases).read(ctx, r, &f, client.InNamespace(w.Namespace))
 	if err == nil {
-		w.Leases = ofNodes(leases.Items)
+		w.Leases = ofNodes(f.Leases)
 	}
 	return err
+}
+
+// annotate sets an annotation of o in the API server, or removes it if value is nil.
+func (r *reader) annotate(ctx context.Context, o client.Object, name string, value any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{name: value}}})
+	if err == nil {
+		err = r.Patch(ctx, o.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, patch))
+	}
+	if err != nil {
+		kind, _ := r.GroupVersionKindFor(o) // All kinds here are in the scheme.
+		return fmt.Errorf("set the annotation %s of %s %s/%s: %w", name, kind.Kind, o.GetNamespace(), o.GetName(), err)
+	}
+	return nil
 }
 
 // pause is the time between two questions about a whole cluster.

@@ -10,14 +10,13 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"purelb.io/purelb/internal/explain"
 	"purelb.io/purelb/internal/explain/importer"
 	"purelb.io/purelb/internal/nodes/lease"
 )
@@ -182,17 +181,16 @@ func (o *options) foreignOfCluster(ctx context.Context, m *importer.Source, prod
 			}
 		}
 	}
-	var services corev1.ServiceList
-	if err := c.List(ctx, &services); err != nil {
+	var f inventory
+	if err := kindOf(explain.KindServices).read(ctx, c, &f); err != nil {
 		return fmt.Errorf("list Services: %w", err)
 	}
-	m.Services = services.Items
-	var leases coordinationv1.LeaseList
-	if err := c.List(ctx, &leases, client.InNamespace(c.namespace)); err != nil {
+	if err := kindOf(explain.KindLeases).read(ctx, c, &f, client.InNamespace(c.namespace)); err != nil {
 		return fmt.Errorf("list the Leases of PureLB: %w", err)
 	}
-	for i := range leases.Items {
-		m.Networks = append(m.Networks, lease.Subnets(&leases.Items[i])...)
+	m.Services = f.Services
+	for i := range f.Leases {
+		m.Networks = append(m.Networks, lease.Subnets(&f.Leases[i])...)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocate/allocstate"
@@ -84,13 +84,8 @@ func (r *reader) releaseOrphans(ctx context.Context, b allocstate.Backend) error
 	if !other {
 		namespace, name = r.namespace, b.Group
 	}
-	g := &v2.ServiceGroup{}
-	g.Namespace, g.Name = namespace, name
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, config.AnnotationReleaseOrphans, b.Digest)
-	if err := r.Patch(ctx, g, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		return fmt.Errorf("set the annotation %s of ServiceGroup %s/%s: %w", config.AnnotationReleaseOrphans, namespace, name, err)
-	}
-	return nil
+	g := &v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	return r.annotate(ctx, g, config.AnnotationReleaseOrphans, b.Digest)
 }
 
 // orphans is the answer of release-orphans.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/explain"
 	"purelb.io/purelb/internal/service"
@@ -63,10 +63,11 @@ func (o *options) placing(cmd *cobra.Command, places func(explain.World, []strin
 		return plan{all, all.Problem, func(r *reader) (steps [][]step) {
 			for i := range all.Services {
 				if p := &all.Services[i]; p.State == explain.Ready {
+					svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Service}}
 					steps = append(steps, []step{{
 						key: p.Key(), state: &p.State, why: &p.Why,
-						begin:   func(ctx context.Context) error { return r.name(ctx, *p, fmt.Sprintf("%q", p.To)) },
-						end:     func(ctx context.Context) error { return r.name(ctx, *p, "null") },
+						begin:   func(ctx context.Context) error { return r.annotate(ctx, svc, service.AnnotationNode, p.To) },
+						end:     func(ctx context.Context) error { return r.annotate(ctx, svc, service.AnnotationNode, nil) },
 						missing: func(w explain.World) string { return explain.Placed(w, *p) },
 					}})
 				}
@@ -74,15 +75,4 @@ func (o *options) placing(cmd *cobra.Command, places func(explain.World, []strin
 			return steps
 		}}, err
 	})
-}
-
-// name sets the node that the Service of p names, or removes it if node is "null".
-func (r *reader) name(ctx context.Context, p explain.Placement, node string) error {
-	svc := &corev1.Service{}
-	svc.Namespace, svc.Name = p.Namespace, p.Service
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, service.AnnotationNode, node)
-	if err := r.Patch(ctx, svc, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		return fmt.Errorf("set the annotation %s of Service %s: %w", service.AnnotationNode, p.Key(), err)
-	}
-	return nil
 }
