@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,13 +64,14 @@ var (
 	configurationNames = namesOf(explain.KindConfigurations, client.Object.GetName)
 )
 
-// namesOf returns a function that returns a name of each object of a kind.
+// namesOf returns a function that returns a name of each object of a kind, sorted.
 func namesOf(known string, name func(client.Object) string) func(explain.World) []string {
 	return func(w explain.World) (names []string) {
 		for _, o := range kindOf(known).objects(&inventory{World: w}) {
 			names = append(names, name(o))
 		}
-		return distinct(names)
+		slices.Sort(names)
+		return slices.Compact(names)
 	}
 }
 
