@@ -253,24 +253,15 @@ func (r *reader) readMore(ctx context.Context, w *explain.World) {
 		only = []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name}}
 	}
 	r.add(ctx, w, explain.KindEndpoints, only...)
-	if r.everything {
-		w.EndpointSlices = ofServices(w.EndpointSlices, w.Services)
-	}
-}
-
-// ofServices returns the slices that belong to services. A large cluster has many others.
-func ofServices(slices []discoveryv1.EndpointSlice, services []corev1.Service) []discoveryv1.EndpointSlice {
-	ours := map[string]bool{}
-	for i := range services {
-		ours[services[i].Namespace+"/"+services[i].Name] = true
-	}
-	var all []discoveryv1.EndpointSlice
-	for i := range slices {
-		if ours[slices[i].Namespace+"/"+slices[i].Labels[discoveryv1.LabelServiceName]] {
-			all = append(all, slices[i])
+	if r.everything { // A large cluster has many slices of other Services.
+		ours := map[string]bool{}
+		for _, name := range serviceNames(*w) {
+			ours[name] = true
 		}
+		w.EndpointSlices = slices.DeleteFunc(w.EndpointSlices, func(s discoveryv1.EndpointSlice) bool {
+			return !ours[s.Namespace+"/"+s.Labels[discoveryv1.LabelServiceName]]
+		})
 	}
-	return all
 }
 
 // newClient returns a client that needs no discovery. clock reads the time from each response.
