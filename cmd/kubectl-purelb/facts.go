@@ -102,7 +102,7 @@ func (r *reader) proxy(ctx context.Context) (explain.Proxy, error) {
 	if err := yaml.Unmarshal([]byte(o.Data["config.conf"]), &c); err != nil {
 		return explain.Proxy{}, fmt.Errorf("config.conf of ConfigMap kube-system/kube-proxy is not YAML: %w", err)
 	}
-	return explain.Proxy{Known: true, Mode: c.Mode, StrictARP: c.IPVS.StrictARP}, nil
+	return explain.Proxy{Mode: c.Mode, StrictARP: c.IPVS.StrictARP}, nil
 }
 
 // installing are the objects that an installation creates.

@@ -44,7 +44,7 @@ Leases purelb-node-n2: {metadata: {annotations: {purelb.io/claimed-addresses: nu
 
 // fine are the facts about a cluster in which nothing is wrong.
 func fine() explain.Facts {
-	return explain.Facts{Version: "v1.36.1", APIGroups: []string{"apps", "purelb.io", "bgp.purelb.io"}, Proxy: explain.Proxy{Known: true, Mode: "iptables"}}
+	return explain.Facts{Version: "v1.36.1", APIGroups: []string{"apps", "purelb.io", "bgp.purelb.io"}, Proxy: explain.Proxy{Mode: "iptables"}}
 }
 
 // with returns w with the changes in text.

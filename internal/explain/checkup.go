@@ -29,8 +29,6 @@ type Facts struct {
 
 // Proxy is the configuration of kube-proxy.
 type Proxy struct {
-	// Known says that the configuration was read.
-	Known     bool
 	Mode      string
 	StrictARP bool
 }
