@@ -152,24 +152,3 @@ func TestANodeWhosePortIsInUseOpensItsSessions(t *testing.T) {
 		conn.Close()
 	}
 }
-
-func TestAServerWhosePortIsInUseListensNowhereElse(t *testing.T) {
-	newWorld(t)
-	taken, err := net.Listen("tcp", "192.0.2.1:1179")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	s := newServer(t)
-	wanted := state()
-	apply(t, s, wanted)
-	wanted.Global.Listen, wanted.Global.Port = []netip.Addr{netip.MustParseAddr("192.0.2.1")}, 1179
-	s = restarted(t, s, wanted)
-	if problems := tryApply(t, s, wanted); len(problems) != 1 || problems[0].Field != portPath {
-		t.Errorf("the problems are %v, want one of the port", problems)
-	}
-	if conn, err := net.Dial("tcp", "192.0.2.1:179"); err == nil {
-		conn.Close()
-		t.Error("the server listens at a port that is not configured any more")
-	}
-}

@@ -212,7 +212,7 @@ func (in Report) neighbor(n NeighborStatus) bgpv1.NodeNeighbor {
 			out.GracefulRestart = &n.GracefulRestart
 		}
 		for _, f := range n.Agreed {
-			out.Families = append(out.Families, bgpv1.NeighborFamily{Family: familyNames[f], PrefixesSent: int64(n.Sent[f])})
+			out.Families = append(out.Families, bgpv1.NeighborFamily{Family: FamilyNames[f], PrefixesSent: int64(n.Sent[f])})
 		}
 	}
 	for f := range n.Received {

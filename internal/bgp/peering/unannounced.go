@@ -10,8 +10,8 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// familyNames are the names of families in a BGPConfiguration.
-var familyNames = map[addr.Family]string{addr.V4: "ipv4-unicast", addr.V6: "ipv6-unicast"}
+// FamilyNames are the names of families in a BGPConfiguration.
+var FamilyNames = map[addr.Family]string{addr.V4: "ipv4-unicast", addr.V6: "ipv6-unicast"}
 
 // announceWait is how long a new session, or the first address of a family, may take until the neighbor has
 // routes. After a restart the node first waits for its other neighbors.
@@ -108,9 +108,9 @@ func (in Report) whyNot(n NeighborStatus, f addr.Family) string {
 	p := in.Decision.peer(n.Name())
 	switch {
 	case p != nil && !p.exchanges(f):
-		return fmt.Sprintf("the afiSafis of %s lack %s", n.Name(), familyNames[f])
+		return fmt.Sprintf("the afiSafis of %s lack %s", n.Name(), FamilyNames[f])
 	case !slices.Contains(n.Agreed, f):
-		return fmt.Sprintf("%s has not agreed to %s: activate the family on the router", n.Name(), familyNames[f])
+		return fmt.Sprintf("%s has not agreed to %s: activate the family on the router", n.Name(), FamilyNames[f])
 	case p != nil && slices.Contains(p.Mute, f):
 		return fmt.Sprintf("there is no next hop of the family for %s", n.Name())
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"sync"
 	"time"
 
 	"purelb.io/purelb/internal/bgp/intent"
@@ -61,37 +60,36 @@ func remember(path string, in intent.Input) error {
 	return nil
 }
 
-// inputWriter keeps writes of inputs in order. It skips an input if a newer one was written.
+// inputWriter writes one input at a time.
 type inputWriter struct {
-	mu      sync.Mutex
-	written int
-	// asked and last belong to the loop. last is the last input to write.
-	asked int
-	last  *intent.Input
+	// last is the last input to write, or the one in the file. busy says that an input is being written.
+	last *intent.Input
+	busy bool
 }
 
 // rememberInBackground stores in, unless it is stored already. It does not block the loop.
 func (s *Speaker) rememberInBackground(ctx context.Context, in intent.Input) {
-	if s.Memory == "" || s.inputWriter.last != nil && s.inputWriter.last.Same(in) {
+	w := &s.inputWriter
+	if s.Memory == "" || w.last != nil && w.last.Same(in) {
 		return
 	}
-	s.inputWriter.last = &in
-	s.inputWriter.asked++
-	number := s.inputWriter.asked
+	w.last = &in
+	if w.busy {
+		return // until the one before is written
+	}
+	w.busy = true
 	s.background.start(ctx, func(context.Context) completion {
-		s.inputWriter.mu.Lock()
-		defer s.inputWriter.mu.Unlock()
-		if number < s.inputWriter.written {
-			return nil
-		}
-		s.inputWriter.written = number
 		err := remember(s.Memory, in)
-		if err == nil {
-			return nil
-		}
 		return func(ctx context.Context, _ time.Time) {
-			s.Log.WarnContext(ctx, "inputNotRemembered", "node", s.Node, "error", err)
-			s.inputWriter.last = nil
+			w.busy = false
+			next := *w.last
+			w.last = &in
+			if err != nil {
+				s.Log.WarnContext(ctx, "inputNotRemembered", "node", s.Node, "error", err)
+				w.last = nil
+			} else {
+				s.rememberInBackground(ctx, next)
+			}
 		}
 	})
 }

@@ -6,15 +6,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/process"
 )
 
 // endpoint is the label of the BGP server, which runs in this process.
 const endpoint = "embedded"
-
-// families maps address families to the values of the metrics' labels.
-var families = map[addr.Family]string{addr.V4: "ipv4-unicast", addr.V6: "ipv6-unicast"}
 
 // Metrics are the speaker's metrics, under the names that dashboards use.
 type Metrics struct {

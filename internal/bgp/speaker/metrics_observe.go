@@ -89,7 +89,7 @@ func (m *Metrics) observe(s *standing, healthy bool) {
 		perFamily[addr.FamilyOf(l.Prefix.Addr())]++
 	}
 	unannounced := s.Unannounced()
-	for f, name := range families {
+	for f, name := range peering.FamilyNames {
 		m.routes.WithLabelValues(name).Set(float64(perFamily[f]))
 		m.unannounced.WithLabelValues(name).Set(float64(unannounced[f]))
 	}
@@ -165,7 +165,7 @@ func (m *Metrics) observeNeighbors(s *standing) {
 		shown = nil
 	}
 	for _, n := range shown {
-		for f, name := range families {
+		for f, name := range peering.FamilyNames {
 			m.ofNeighbor["neighbor_routes_received"].WithLabelValues(n.Name(), name).Set(float64(n.Received[f]))
 			m.ofNeighbor["neighbor_routes_advertised"].WithLabelValues(n.Name(), name).Set(float64(n.Sent[f]))
 			m.ofNeighbor["neighbor_routes_accepted"].WithLabelValues(n.Name(), name).Set(float64(acceptedFrom(s.Learned, n, f)))

@@ -85,10 +85,10 @@ func (s *Speaker) show(st standing, report NodeReport) {
 	for _, p := range st.effect.State.Peers {
 		peer := peerShown{Name: p.Name(), ASN: p.ASN, MD5: p.Password != "", Path: p.Path, NextHops: map[string]string{}}
 		for f, hop := range p.NextHops {
-			peer.NextHops[families[f]] = hop.String()
+			peer.NextHops[peering.FamilyNames[f]] = hop.String()
 		}
 		for _, f := range p.Mute {
-			peer.Mute = append(peer.Mute, families[f])
+			peer.Mute = append(peer.Mute, peering.FamilyNames[f])
 		}
 		shown.Peers = append(shown.Peers, peer)
 	}
