@@ -252,28 +252,6 @@ func TestMissingSocketDelaysNoOtherGroup(t *testing.T) {
 	c.until("the fault ends", func() bool { return c.manager.States()["away"].Fault == nil })
 }
 
-func TestHangingIPAMServerDelaysNoOtherGroup(t *testing.T) {
-	arrived, goOn := make(chan struct{}, 1), make(chan struct{})
-	s := newStore()
-	s.allocating = func(ctx context.Context, r *ipamv1.AllocateRequest) error {
-		if r.Pool == "slow" {
-			arrived <- struct{}{}
-			<-goOn
-		}
-		return nil
-	}
-	c := newSocketWorld(t, map[string]string{"slow": "a", "fast": "a"})
-	c.serve("a", s)
-	c.ledger.want("slow", web)
-	<-arrived
-	c.ledger.want("fast", web)
-	c.shows("fast", "web/v4=192.0.2.1")
-	c.ledger.giveUp("fast", web)
-	c.shows("fast", "")
-	close(goOn)
-	c.shows("slow", "web/v4=192.0.2.1")
-}
-
 // A Service that the server cannot serve delays no other Service.
 func TestFailingServiceDelaysNoOther(t *testing.T) {
 	s := newStore()
