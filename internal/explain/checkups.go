@@ -91,14 +91,13 @@ func checkConfiguration(v *view, _ Facts) result {
 	if len(v.state.Config.Groups.Usable) == 0 {
 		r.warnings = append(r.warnings, "there is no usable ServiceGroup, so no Service gets an address")
 	}
-	for _, p := range v.state.Config.Problems {
-		text := fmt.Sprintf("%s %s/%s: %s", p.Kind, p.Namespace, p.Name, p.String())
+	for _, c := range v.checkObjects() {
 		switch {
-		case p.Reason == config.ReasonClusterNetwork: // checkNetworks reports this
-		case p.Severity == config.Refused:
-			r.faults = append(r.faults, text)
-		default:
-			r.warnings = append(r.warnings, text)
+		case c.Code == config.ReasonClusterNetwork: // checkNetworks reports this
+		case c.Status == Fail:
+			r.faults = append(r.faults, c.Message)
+		case c.Status == Warn:
+			r.warnings = append(r.warnings, c.Message)
 		}
 	}
 	for _, g := range v.Groups {
@@ -119,9 +118,9 @@ func checkNetworks(v *view, _ Facts) result {
 		return result{unknown: "whether a range is in the Service network is " + why}
 	}
 	var r result
-	for _, p := range v.state.Config.Problems {
-		if p.Reason == config.ReasonClusterNetwork {
-			r.faults = append(r.faults, fmt.Sprintf("%s %s/%s: %s", p.Kind, p.Namespace, p.Name, p.String()))
+	for _, c := range v.checkObjects() {
+		if c.Code == config.ReasonClusterNetwork {
+			r.faults = append(r.faults, c.Message)
 		}
 	}
 	return r
