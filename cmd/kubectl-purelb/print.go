@@ -73,7 +73,7 @@ func printPath(to io.Writer, a answer, template string) error {
 }
 
 // full returns a with an empty list in place of each nil list, so that JSON and YAML show no null
-// lists.
+// lists. Answers need not begin with empty lists.
 func full(a answer) answer {
 	copied := reflect.New(reflect.TypeOf(a)).Elem()
 	copied.Set(reflect.ValueOf(a))

@@ -57,7 +57,7 @@ func Against(live, files World) Validation {
 func (v *view) change(was *view, r service.Request) (c Change, changes bool) {
 	who := ipam.Owner(r.Key())
 	before, after := was.plan.Choices[who], v.plan.Choices[who]
-	c = Change{Service: r.Key(), Before: []string{}, After: []string{}, At: v.at(Object{"Service", r.Namespace, r.Name}, "")}
+	c = Change{Service: r.Key(), At: v.at(Object{"Service", r.Namespace, r.Name}, "")}
 	if old, there := was.objects[r.Key()]; there {
 		for _, a := range service.Ingress(old) {
 			c.Before = append(c.Before, a.String())

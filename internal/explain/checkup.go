@@ -132,7 +132,7 @@ var probes = []probe{
 func CheckUp(w World, f Facts, before bool) Checkup {
 	v := newView(w)
 	f.all = w
-	c := Checkup{Findings: []Finding{}}
+	var c Checkup
 	for _, p := range probes {
 		if !before || p.before {
 			c.add(p, p.check(v, f))

@@ -80,10 +80,7 @@ func DataplaneOf(w World, f DataplaneFilter) (Dataplane, error) {
 	if err := v.hasSpeaker(f.Node); err != nil {
 		return Dataplane{}, err
 	}
-	d := Dataplane{
-		ImportAddresses: []ImportAddress{}, RIBRoutes: []AnnouncedRoute{}, ExportRoutes: []KernelRoute{}, CrossReference: []CrossReference{},
-		Problems: v.speakerProblems(f.Node), Unread: v.unread(KindNodeStatuses, KindServices), imports: !f.NoImports, exports: !f.NoExports,
-	}
+	d := Dataplane{Problems: v.speakerProblems(f.Node), Unread: v.unread(KindNodeStatuses, KindServices), imports: !f.NoImports, exports: !f.NoExports}
 	for _, one := range v.speakers(f.Node) {
 		if d.imports && one.NetlinkImport != nil && (f.VRF == "" || one.NetlinkImport.VRF == f.VRF) {
 			d.addImports(one)
@@ -128,7 +125,7 @@ func (d *Dataplane) addRoutes(v *view, n bgpv1.BGPNodeStatusStatus) {
 		return
 	}
 	for _, r := range n.RIB.LocalRoutes {
-		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix, AdvertisedTo: advertisedTo(n, r), Services: []string{}}
+		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix, AdvertisedTo: advertisedTo(n, r)}
 		to, _, err := addr.ParseRange(r.Prefix)
 		if err == nil {
 			one.Services = v.servicesIn(to)
@@ -147,7 +144,7 @@ func advertisedTo(n bgpv1.BGPNodeStatusStatus, r bgpv1.RIBRoute) []string {
 	if len(r.AdvertisedTo) > 0 {
 		return r.AdvertisedTo
 	}
-	to := []string{}
+	var to []string
 	for _, neighbor := range n.Neighbors {
 		if neighbor.State == established && neighbor.PrefixesSent >= int64(n.RIB.LocalRouteCount) {
 			to = append(to, neighbor.Address)
@@ -203,7 +200,7 @@ func announcedBy(rib bgpv1.NodeRIB) (all []addr.Range, complete bool) {
 }
 
 func (d *Dataplane) refer(o announce.Outlook, of routing) {
-	c := CrossReference{Service: o.Service, IP: o.IP.String(), AnnouncedBy: []string{}, MissingOn: []string{}}
+	c := CrossReference{Service: o.Service, IP: o.IP.String()}
 	for _, n := range of.nodes {
 		if of.announces(n, o.IP) {
 			c.AnnouncedBy = append(c.AnnouncedBy, n)

@@ -85,7 +85,7 @@ func ElectionOf(w World, only, drain string) (Election, error) {
 }
 
 func (v *view) election(only string) Election {
-	e := Election{Nodes: []ElectionNode{}, SubnetCoverage: []SubnetCoverage{}, UncoveredRanges: []UncoveredRange{}, Problems: []string{}, Unread: v.unread(KindLeases, KindServices, KindGroups)}
+	e := Election{Unread: v.unread(KindLeases, KindServices, KindGroups)}
 	announcing := v.announcing()
 	for _, n := range v.nodes {
 		if only == "" || n.Node == only {
@@ -106,7 +106,7 @@ func (v *view) election(only string) Election {
 	}
 	v.addAgentless(&e, only)
 	for _, s := range v.state.Subnets {
-		c := SubnetCoverage{Subnet: s.String(), Nodes: []string{}}
+		c := SubnetCoverage{Subnet: s.String()}
 		for _, n := range v.nodes {
 			if n.Alive && slices.Contains(n.Subnets, s) {
 				c.Nodes = append(c.Nodes, n.Node)
@@ -137,7 +137,7 @@ func (v *view) addAgentless(e *Election, only string) {
 		case only != "" && n.Name != only:
 		case !leased:
 			why := "no agent has run on it" + v.podOf(n.Name)
-			e.Nodes = append(e.Nodes, ElectionNode{Node: n.Name, Subnets: []string{}, Problem: why})
+			e.Nodes = append(e.Nodes, ElectionNode{Node: n.Name, Problem: why})
 			if len(hardTaints(n)) == 0 {
 				e.Problems = append(e.Problems, "node "+n.Name+": "+why)
 			}
@@ -149,7 +149,7 @@ func (v *view) addAgentless(e *Election, only string) {
 }
 
 func (v *view) electionNode(n node) ElectionNode {
-	out := ElectionNode{Node: n.Node, Config: n.agent, Subnets: []string{}, Healthy: n.Alive, Draining: n.draining, Problem: n.problem}
+	out := ElectionNode{Node: n.Node, Config: n.agent, Healthy: n.Alive, Draining: n.draining, Problem: n.problem}
 	for _, s := range n.Subnets {
 		out.Subnets = append(out.Subnets, s.String())
 	}
@@ -186,7 +186,7 @@ func (v *view) drain(name string) []Move {
 		members[i].Draining = members[i].Draining || members[i].Node == name
 	}
 	after := v.foresee(members)
-	moves := []Move{}
+	var moves []Move
 	for _, r := range v.plan.Requests {
 		for i, o := range v.outlooks[r.Key()] {
 			if o.Where != announce.Local || o.Holder != name && o.Choice.Node != name {

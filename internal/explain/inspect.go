@@ -93,7 +93,7 @@ func Inspect(w World, key string) (Story, error) {
 }
 
 func (v *view) inspect(s *Story, r service.Request) {
-	i := &Inspection{Service: r.Key(), Allocations: []Allocation{}, Elections: []Poll{}, Announcements: []Announcement{}, BGP: []CrossReference{}}
+	i := &Inspection{Service: r.Key()}
 	s.Inspection, i.Status, i.Diagnosis.Reason = i, statusAnothers, statusAnothers
 	if r.Owner != service.Anothers {
 		i.Status, i.Diagnosis.Reason, _ = v.serviceState(r)
@@ -136,7 +136,7 @@ func (v *view) inspectAddress(i *Inspection, r service.Request, o announce.Outlo
 		return
 	}
 	if i.Sharing == nil {
-		i.Sharing = &Sharing{Key: r.SharingKey, With: []string{}}
+		i.Sharing = &Sharing{Key: r.SharingKey}
 	}
 	for _, other := range v.plan.Cluster.Store.Holders(o.IP) {
 		if other != ipam.Owner(r.Key()) {

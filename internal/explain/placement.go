@@ -110,7 +110,7 @@ func (v *view) locals(key string) []announce.Outlook {
 
 // placements returns the moves of Services to targets.
 func (v *view) placements(targets map[string]string) Placements {
-	all := Placements{Services: []Placement{}, Unread: v.unread(KindEndpoints)}
+	all := Placements{Unread: v.unread(KindEndpoints)}
 	before, after := map[string]int{}, map[string]int{}
 	for _, m := range v.peers.Members {
 		before[m.Node], after[m.Node] = 0, 0

@@ -60,14 +60,14 @@ func PoolsOf(w World, f Filter, showServices bool) (Pools, error) {
 }
 
 func (v *view) pools(f Filter, showServices bool) (Pools, error) {
-	p := Pools{ServiceGroups: []PoolGroup{}, Unread: v.unread(KindGroups, KindServices, KindLeases), showServices: showServices}
+	p := Pools{Unread: v.unread(KindGroups, KindServices, KindLeases), showServices: showServices}
 	total := map[addr.Family]*big.Int{addr.V4: new(big.Int), addr.V6: new(big.Int)}
 	used := map[addr.Family]int64{}
 	for _, g := range v.state.Config.Groups.Usable {
 		if f.Pool != "" && g.DisplayName() != f.Pool && g.Ref() != f.Pool || f.Namespace != "" && g.Namespace != f.Namespace {
 			continue
 		}
-		one := PoolGroup{Name: g.DisplayName(), Type: v.typeOf(g), Ranges: []PoolRange{}}
+		one := PoolGroup{Name: g.DisplayName(), Type: v.typeOf(g)}
 		for _, pool := range g.Pools {
 			one.Ranges = append(one.Ranges, v.rangeOf(pool))
 			total[pool.Family()].Add(total[pool.Family()], pool.Size())
@@ -131,7 +131,7 @@ func (v *view) rangeOf(p groups.Pool) PoolRange {
 
 // servicesIn returns the Services that hold an address of r, the oldest first.
 func (v *view) servicesIn(r addr.Range) []string {
-	keys := []string{}
+	var keys []string
 	for _, request := range v.plan.Requests {
 		if slices.ContainsFunc(v.has[request.Key()], r.Contains) {
 			keys = append(keys, request.Key())
@@ -162,7 +162,7 @@ func (v *view) backendRanges(g groups.Group) []PoolRange {
 		if used == 0 && free == nil {
 			return
 		}
-		r := PoolRange{Pool: pool, Subnet: "-", Family: f.String(), Used: &used, Services: []string{}}
+		r := PoolRange{Pool: pool, Subnet: "-", Family: f.String(), Used: &used}
 		if free != nil {
 			r.Size, r.Available, r.UtilPercent = big.NewInt(used+*free), big.NewInt(*free), new(percent(used, big.NewInt(*free)))
 		}

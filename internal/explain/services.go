@@ -105,7 +105,7 @@ func (v *view) exist(f Filter) error {
 }
 
 func (v *view) services(f Filter) Services {
-	all := Services{Services: []ServiceLine{}, SharedIPs: []SharedIP{}, Unread: v.unread(KindServices, KindGroups, KindLeases, KindNamespaces)}
+	all := Services{Unread: v.unread(KindServices, KindGroups, KindLeases, KindNamespaces)}
 	ips := map[netip.Addr][]string{}
 	for _, r := range v.plan.Requests {
 		if r.Owner == service.Anothers {
@@ -140,7 +140,7 @@ func (v *view) services(f Filter) Services {
 func (v *view) line(r service.Request) ServiceLine {
 	svc := v.objects[r.Key()]
 	l := ServiceLine{Namespace: r.Namespace, Service: r.Name, Pool: r.From, Type: r.PoolType, Sharing: r.SharingKey,
-		addresses: r.Shown, IPs: []string{}, Announcing: []string{}, Status: statusOK}
+		addresses: r.Shown, Status: statusOK}
 	if len(r.Shown) > 0 {
 		l.IPAM = "Cluster"
 	}

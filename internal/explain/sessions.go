@@ -59,7 +59,7 @@ func SessionsOf(w World, node string) (Sessions, error) {
 	if err := v.hasSpeaker(node); err != nil {
 		return Sessions{}, err
 	}
-	s := Sessions{Sessions: []Session{}, Problems: v.speakerProblems(node), Unread: v.unread(KindConfigurations, KindNodeStatuses)}
+	s := Sessions{Problems: v.speakerProblems(node), Unread: v.unread(KindConfigurations, KindNodeStatuses)}
 	if c := v.configurationOf(node); c != nil {
 		s.GlobalASN, s.RouterIDMode = c.Spec.Global.ASN, routerIDMode(c.Spec.Global.RouterID)
 	}
@@ -98,7 +98,7 @@ func (v *view) speakers(node string) []bgpv1.BGPNodeStatusStatus {
 
 // speakerProblems returns what is wrong with whole speakers.
 func (v *view) speakerProblems(node string) []string {
-	problems := []string{}
+	var problems []string
 	shared := v.sharedRouterIDs()
 	for _, one := range v.speakers(node) {
 		if silent := v.silence(one); silent != "" {

@@ -60,7 +60,7 @@ type ServiceCounts struct {
 // StatusOf returns the state of PureLB in w.
 func StatusOf(w World) Status {
 	v := newView(w)
-	s := Status{BGP: []BGPNode{}, Warnings: []string{}, Unread: v.Unread}
+	s := Status{Unread: v.Unread}
 	s.Pools, _ = v.pools(Filter{}, false)
 	s.Election = v.election("")
 	s.Pools.Unread, s.Election.Unread = nil, nil

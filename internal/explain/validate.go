@@ -103,7 +103,7 @@ func (v *view) guesses() []string {
 	for _, g := range v.Guesses {
 		of[g.What] = append(of[g.What], g.Object.String())
 	}
-	lines := []string{}
+	var lines []string
 	for _, what := range slices.Sorted(maps.Keys(of)) {
 		lines = append(lines, list(of[what])+": "+what)
 	}
