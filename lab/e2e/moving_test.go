@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -25,18 +24,25 @@ type mover struct {
 	learned  map[netip.Addr]map[string]bool
 }
 
-// move watches addresses of these Services. The router forgets them again and again, as if its neighbor
-// entries aged.
+// move watches the addresses of these Services.
 func (w *world) move(services ...string) (m *mover, stop func()) {
 	w.t.Helper()
-	m = &mover{watched: &watched{world: w}, services: services, learned: map[netip.Addr]map[string]bool{}}
+	var addresses []netip.Addr
 	for _, name := range services {
 		for _, a := range w.addresses(name, families()) {
-			if !slices.Contains(m.addresses, a) {
-				m.addresses = append(m.addresses, a)
+			if !slices.Contains(addresses, a) {
+				addresses = append(addresses, a)
 			}
 		}
 	}
+	return w.moveAddresses(addresses, services...)
+}
+
+// moveAddresses watches some addresses of these Services. The router forgets them again and again, as if its
+// neighbor entries aged.
+func (w *world) moveAddresses(addresses []netip.Addr, services ...string) (m *mover, stop func()) {
+	w.t.Helper()
+	m = &mover{watched: &watched{world: w, addresses: addresses}, services: services, learned: map[netip.Addr]map[string]bool{}}
 	w.answers(m.addresses...)
 	m.begin()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -149,16 +155,12 @@ func (m *mover) vip(verb string, a netip.Addr) {
 // with this one, and the kernel ends them with their address, whatever program has it.
 func TestServicesMoveInFromKubeVIPWithoutLoss(t *testing.T) {
 	w := newWorld(t)
+	p := &troubled{w, buildPlugin(t)}
 	w.expect("addressConflict") // until node-1 no longer says that the address is its own
 	resume := w.stopAllocator()
 	addresses := []netip.Addr{netip.MustParseAddr("172.30.250.171"), netip.MustParseAddr("2001:db8:1:250:b::71")}[:families()]
-	w.apply(echo("web", 2, "node-3", "node-4"), service("one", "local"))
-	var ingress []string
-	for _, a := range addresses {
-		ingress = append(ingress, fmt.Sprintf(`{"ip":%q}`, a))
-	}
-	kubectl(w, "--namespace", namespace, "patch", "service", "one", "--subresource=status", "--type=merge",
-		`--patch={"status":{"loadBalancer":{"ingress":[`+strings.Join(ingress, ",")+`]}}}`)
+	w.apply(echo("web", 2, "node-3", "node-4"), annotated(service("one", "local"), "kube-vip.io/vipHost: node-1"))
+	w.shows("one", addresses...)
 	for _, a := range addresses {
 		(&mover{watched: &watched{world: w}}).vip("add", a)
 	}
@@ -176,7 +178,8 @@ func TestServicesMoveInFromKubeVIPWithoutLoss(t *testing.T) {
 			t.Errorf("PureLB has %s on %v, and nobody has asked for that", a, nodes)
 		}
 	}
-	m.annotate("purelb.io/adopt=true")
+	p.follow("kube-vip.md", "adopt -A --from kube-vip --dry-run")
+	p.follow("kube-vip.md", "adopt -A --from kube-vip")
 	for _, a := range m.addresses {
 		m.until(patience, "PureLB has "+a.String()+" on node-1", func() bool { return slices.Equal(m.oursOn(a), []string{"node-1"}) })
 	}
@@ -188,6 +191,25 @@ func TestServicesMoveInFromKubeVIPWithoutLoss(t *testing.T) {
 	}
 	m.answers(m.addresses...)
 	m.joined("node-1")
+
+	// And back. kube-vip adds its IPv6 address when PureLB has removed its own one.
+	kubectl(w, "--namespace", namespace, "delete", "service", "fresh") // no other controller serves its class
+	m, stop = w.moveAddresses(addresses[:1], "one")
+	m.vip("add", addresses[0])
+	p.follow("kube-vip.md", "leave -A")
+	for _, a := range addresses {
+		m.until(patience, "PureLB has left "+a.String(), func() bool { return len(m.oursOn(a)) == 0 })
+	}
+	for _, a := range addresses[1:] {
+		m.vip("add", a)
+	}
+	m.finish(stop, had, nothing)
+	m.answers(addresses...)
+	for _, a := range addresses {
+		if nodes := m.holderNodes(a); !slices.Equal(nodes, []string{"node-1"}) {
+			t.Errorf("%s is on %v, want node-1, where kube-vip has it", a, nodes)
+		}
+	}
 }
 
 // oursOn returns the nodes that have a as PureLB does: with the mask of its network, or deprecated.
