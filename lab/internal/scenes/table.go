@@ -55,6 +55,8 @@ var All = []Scene{
 	{Test: "TestKilledAgentsDoNotAffectBGP"},
 	{Test: "TestServicesOfAnotherControllerStayWithIt"},
 	{Test: "TestServicesMoveInFromMetalLBAndBackWithoutLoss"},
+	{Test: "TestAnUpgradeFromPureLB017LosesNothing"},
+	{Test: "TestARolloutOverPureLB017IsATakeover"},
 	{Test: "TestServicesMoveInFromKubeVIPWithoutLoss", Promise: 17},
 	{Test: "TestRestartsDuringAContestAnnounceNoForeignAddress"},
 	{Test: "TestBFDRemovesANodeWithoutPower", Promise: 6},
