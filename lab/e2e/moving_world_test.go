@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"purelb.io/purelb/lab/kube"
 )
 
 // shows makes the status of a Service show addresses, as its load balancer does.
@@ -41,4 +43,16 @@ func (w *troubled) succeed(command string) string {
 	}
 	w.t.Logf("kubectl purelb %s:\n%s", command, got.all)
 	return got.all
+}
+
+// notTaken fails the test if PureLB serves a Service.
+func (w *world) notTaken(name string, addresses []netip.Addr) {
+	w.t.Helper()
+	svc := w.service(name)
+	if by := svc.Annotations["purelb.io/allocated-by"]; by != "" {
+		w.t.Errorf("PureLB has taken %s, and nobody has asked for that", name)
+	}
+	if got := kube.Addresses(svc); !equal(got, addresses) {
+		w.t.Errorf("%s had %v, and has %v", name, addresses, got)
+	}
 }

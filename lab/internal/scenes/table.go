@@ -58,6 +58,7 @@ var All = []Scene{
 	{Test: "TestAnUpgradeFromPureLB017LosesNothing"},
 	{Test: "TestARolloutOverPureLB017IsATakeover"},
 	{Test: "TestServicesMoveInFromKubeVIPWithoutLoss", Promise: 17},
+	{Test: "TestServicesOfK3sServiceLBGetAddressesByChoice"},
 	{Test: "TestRestartsDuringAContestAnnounceNoForeignAddress"},
 	{Test: "TestBFDRemovesANodeWithoutPower", Promise: 6},
 	{Test: "TestRoutersLeaveADrainedNodeWhenItIsShutDown"},
