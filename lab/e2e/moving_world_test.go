@@ -56,3 +56,12 @@ func (w *world) notTaken(name string, addresses []netip.Addr) {
 		w.t.Errorf("%s had %v, and has %v", name, addresses, got)
 	}
 }
+
+// commas returns addresses with commas between them.
+func commas(addresses []netip.Addr) string {
+	var texts []string
+	for _, a := range addresses {
+		texts = append(texts, a.String())
+	}
+	return strings.Join(texts, ",")
+}

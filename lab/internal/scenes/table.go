@@ -59,6 +59,7 @@ var All = []Scene{
 	{Test: "TestARolloutOverPureLB017IsATakeover"},
 	{Test: "TestServicesMoveInFromKubeVIPWithoutLoss", Promise: 17},
 	{Test: "TestServicesOfK3sServiceLBGetAddressesByChoice"},
+	{Test: "TestServicesMoveInFromCiliumWithTheirAddresses"},
 	{Test: "TestRestartsDuringAContestAnnounceNoForeignAddress"},
 	{Test: "TestBFDRemovesANodeWithoutPower", Promise: 6},
 	{Test: "TestRoutersLeaveADrainedNodeWhenItIsShutDown"},
