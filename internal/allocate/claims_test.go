@@ -183,3 +183,27 @@ func TestServiceThatComesBackDepartsAgain(t *testing.T) {
 		t.Errorf("the departure waits for %q", waits)
 	}
 }
+
+// Another controller gives a Service the address that a backend has for a Service that is gone. Only after that
+// the address is known to be of a group.
+func TestAServiceIsAdoptedAtAnAddressThatABackendWasToGetBack(t *testing.T) {
+	s := newFixture(t, backedBox)
+	web := s.wants("web", inGroup("box"))
+	s.gets(web, "")
+	answerEach(s.allocations, takeClaims(s.allocations, "box"), ipam.Answer{Grant: ipam.Grant{Key: "test/default/web/v4", Address: netip.MustParseAddr("203.0.113.7")}})
+	s.gets(web, "203.0.113.7")
+	s.forget(owner(web))
+	theirs := s.wants("theirs", func(r *service.Request) {
+		r.Held = []netip.Addr{netip.MustParseAddr("203.0.113.7")}
+		r.Owner, r.Strange, r.Adopt = service.Anothers, r.Held, true
+	})
+	if theirs = s.judged(theirs); theirs.NotAdopted != ipam.ReasonOutside {
+		t.Fatalf("before the store knows the address, the Service is %s, %q", theirs.Owner, theirs.NotAdopted)
+	}
+	clear(s.woken)
+	s.note(theirs)
+	s.wakes(owner(theirs))
+	if r := s.judged(theirs); r.Owner != service.Adopted {
+		t.Errorf("after that, the Service is %s, %q", r.Owner, r.NotAdopted)
+	}
+}

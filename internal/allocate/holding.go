@@ -116,6 +116,10 @@ func (l *allocations) note(r service.Request) (contended []netip.Addr, news bool
 	l.adopt(r)
 	l.keepOnly(owner(r), r.Held)
 	l.serve()
+	if r.NotAdopted != "" && census.Judged(l.cluster, r, true).Owner == service.Adopted {
+		// It shows an address that its last Service was about to give back to a backend.
+		l.wake(owner(r))
+	}
 	return without(l.cluster.Store.Contended(owner(r)), before), news
 }
 
