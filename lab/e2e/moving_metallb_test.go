@@ -27,6 +27,7 @@ const sharing = `metallb.io/allow-shared-ip: key, purelb.io/allow-shared-ip: key
 
 func TestServicesMoveInFromMetalLBAndBackWithoutLoss(t *testing.T) {
 	w := newWorldFor(t, 5*time.Minute)
+	p := &troubled{w, buildPlugin(t)}
 	w.expect("addressConflict") // of two Services that share an address, one is adopted before the other
 	resume := w.stopAllocator()
 	metal := w.metalLB()
@@ -42,7 +43,8 @@ func TestServicesMoveInFromMetalLBAndBackWithoutLoss(t *testing.T) {
 	had := m.shown()
 
 	kubectl(w, "--namespace", metalLBNamespace, "scale", "deployment", "controller", "--replicas=0")
-	m.annotate("purelb.io/adopt=true")
+	p.follow("metallb.md", "adopt -A --from metallb --dry-run")
+	p.follow("metallb.md", "adopt -A --from metallb")
 	m.joined("node-1")
 	kubectl(w, "--namespace", metalLBNamespace, "delete", "l2advertisements", "--all")
 	metal.run(false)
@@ -53,7 +55,8 @@ func TestServicesMoveInFromMetalLBAndBackWithoutLoss(t *testing.T) {
 	w.apply(l2("node-1"))
 	metal.run(true)
 	m.answeredByMetalLB(metal)
-	m.annotate("purelb.io/adopt-", "purelb.io/leave=true")
+	kubectl(w, "--namespace", namespace, "delete", "service", "fresh") // no other controller serves its class
+	p.follow("metallb.md", "leave -A")
 	m.left()
 	// MetalLB answers by a program, which a busy machine delays.
 	m.finish(stop, had, loss{silence: 300 * time.Millisecond})
