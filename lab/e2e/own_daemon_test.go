@@ -42,16 +42,22 @@ func (w *world) guidesBIRD(tree product.Tree, node string) string {
 // bird runs BIRD on a node until the test calls stop.
 func (w *world) bird(node, config string) (stop func()) {
 	w.t.Helper()
-	write := "cat > /run/bird.conf <<'END'\n" + config + "END\n"
+	return w.daemon(node, "/run/bird.conf", config, "bird", "-f", "-c", "/run/bird.conf", "-s", "/run/bird.ctl", "-P", "/run/bird.pid")
+}
+
+// daemon runs a routing daemon with a configuration on a node until the test calls stop.
+func (w *world) daemon(node, file, config string, argv ...string) (stop func()) {
+	w.t.Helper()
+	write := "cat > " + file + " <<'END'\n" + config + "END\n"
 	if out, err := lab.Exec(w.ctx, node, "sh", "-c", write); err != nil {
-		w.t.Fatalf("configure BIRD on %s: %v %s", node, err, out)
+		w.t.Fatalf("configure %s on %s: %v %s", argv[0], node, err, out)
 	}
-	cmd, err := lab.Command(w.ctx, node, "bird", "-f", "-c", "/run/bird.conf", "-s", "/run/bird.ctl", "-P", "/run/bird.pid")
+	cmd, err := lab.Command(w.ctx, node, argv...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		w.t.Fatalf("start BIRD on %s: %v", node, err)
+		w.t.Fatalf("start %s on %s: %v", argv[0], node, err)
 	}
 	return w.undoable(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)

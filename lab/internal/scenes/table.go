@@ -57,6 +57,8 @@ var All = []Scene{
 	{Test: "TestServicesMoveInFromMetalLBAndBackWithoutLoss"},
 	{Test: "TestAnUpgradeFromPureLB017LosesNothing"},
 	{Test: "TestARolloutOverPureLB017IsATakeover"},
+	{Test: "TestServicesMoveInFromMetalLBWithGracefulRestart"},
+	{Test: "TestServicesMoveInFromMetalLBWithoutGracefulRestart"},
 	{Test: "TestServicesMoveInFromKubeVIPWithoutLoss", Promise: 17},
 	{Test: "TestServicesOfK3sServiceLBGetAddressesByChoice"},
 	{Test: "TestServicesMoveInFromCiliumWithTheirAddresses"},
