@@ -41,7 +41,8 @@ spec: {myASN: 64515, peerASN: 64514, peerAddress: 172.30.251.1, holdTime: 9s, ke
 `
 
 // frr runs bgpd on a node as a speaker of MetalLB does, until the test calls stop: it accepts no connections.
-// It does not know the interfaces of the node, and so it cannot speak IPv6.
+// It does not know the interfaces of the node, and so it cannot speak IPv6. Beside the lines of MetalLB's templates
+// it has "bgp graceful-restart" for all neighbors.
 func (w *world) frr(node topology.Machine, graceful bool, address netip.Addr) (stop func()) {
 	w.t.Helper()
 	peer := w.routerBeside(node).V4.Addr()
