@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -47,12 +48,32 @@ spec:
 `, how)
 }
 
-// peer changes the settings of the sessions until the test ends. It waits until all nodes use them.
+// peer changes the settings of the sessions until the test ends. It waits until all nodes use them. Where
+// the nodes have no BFD, the router has none either: FRR 10 has no session with a neighbor whose BFD is down.
 func (w *world) peer(how string) {
 	w.t.Helper()
+	if how == withoutBFD {
+		w.t.Cleanup(w.routerWithoutBFD())
+	}
 	w.apply(peering(how))
 	w.t.Cleanup(func() { w.apply(peering(withBFD)) })
 	w.sessions()
+}
+
+// routerWithoutBFD makes the router do without BFD until undo.
+func (w *world) routerWithoutBFD() (undo func()) {
+	w.t.Helper()
+	vtysh := func(lines ...string) {
+		argv := []string{"vtysh", "-c", "configure terminal", "-c", "router bgp 64514"}
+		for _, l := range lines {
+			argv = append(argv, "-c", l)
+		}
+		if _, err := lab.Exec(context.WithoutCancel(w.ctx), cluster.Router, argv...); err != nil {
+			w.t.Error(err)
+		}
+	}
+	vtysh("no neighbor NODES bfd profile NODES", "no neighbor NODES bfd")
+	return func() { vtysh("neighbor NODES bfd", "neighbor NODES bfd profile NODES") }
 }
 
 // session is the router's view of its session with a node.

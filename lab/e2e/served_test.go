@@ -23,8 +23,8 @@ type served struct {
 // serve makes the Services and waits until clients reach all addresses.
 func serve(w *world, peers string) *served {
 	w.t.Helper()
-	w.apply(groups, peering(peers))
-	w.sessions()
+	w.apply(groups)
+	w.peer(peers)
 	s := &served{watched: watchLocal(w)}
 	w.apply(service("far", "remote"))
 	s.remote = w.addresses("far", families())

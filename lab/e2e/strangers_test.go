@@ -106,8 +106,8 @@ func TestAnOperatorThatReplacesAllAnnotationsLosesNothing(t *testing.T) {
 	w := newWorldFor(t, d)
 	s := watchLocal(w)
 	// BFD would drop the nodes when this machine does not run the router for a second.
-	w.apply(peering(withoutBFD), service("far", "remote"))
-	w.undoable(func() { w.apply(peering(withBFD)) })
+	w.peer(withoutBFD)
+	w.apply(service("far", "remote"))
 	far := w.addresses("far", families())
 	w.answers(far...)
 	s.begin()

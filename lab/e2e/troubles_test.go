@@ -216,17 +216,7 @@ var ofRouters = []trouble{
 		return w.replaced(strings.Replace(peering(withBFD), "neighborAddress: 172.30.250.1,", "neighborAddress: 172.30.250.1, authPassword: wrong,", 1), peering(withBFD))
 	}},
 	{"The router does not speak BFD", "explain node node-3", "BFD with", func(w *troubled) func() {
-		vtysh := func(lines ...string) {
-			argv := []string{"vtysh", "-c", "configure terminal", "-c", "router bgp 64514"}
-			for _, l := range lines {
-				argv = append(argv, "-c", l)
-			}
-			if out, err := lab.Exec(w.ctx, cluster.Router, argv...); err != nil {
-				w.t.Errorf("%v: %v %s", argv, err, out)
-			}
-		}
-		vtysh("no neighbor NODES bfd profile NODES", "no neighbor NODES bfd")
-		return func() { vtysh("neighbor NODES bfd", "neighbor NODES bfd profile NODES") }
+		return w.routerWithoutBFD()
 	}},
 }
 
