@@ -79,14 +79,6 @@ func (m *mover) learn(ctx context.Context) {
 	}
 }
 
-// annotate sets an annotation of all Services.
-func (m *mover) annotate(annotations ...string) {
-	m.t.Helper()
-	for _, name := range m.services {
-		kubectl(m.world, append([]string{"--namespace", namespace, "annotate", "service", name, "--overwrite"}, annotations...)...)
-	}
-}
-
 // joined waits until PureLB has all addresses on node, and has named it.
 func (m *mover) joined(node string) {
 	m.t.Helper()
