@@ -16,9 +16,9 @@ const (
 	retryGossip = 10 * time.Second
 	// checkKeys is the interval at which the agent looks for packets with foreign keys.
 	checkKeys = time.Minute
-	// firstKeep is when the agent first remembers the others that it has found. Later it does so
-	// each time when it checks the keys.
-	firstKeep = 10 * time.Second
+	// firstKeep is when the agent first remembers the others that it has found. While it has found none, it
+	// looks again after growing pauses. Later it does so each time when it checks the keys.
+	firstKeep = time.Second
 )
 
 // expectGossip starts the time that gossip has to find the other nodes.
@@ -147,7 +147,8 @@ func (m *Membership) endGossip() {
 
 // tend reacts to changes of the keys and of the address of this node until ctx is done.
 func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring, end context.CancelCauseFunc) {
-	tick, met := time.NewTicker(checkKeys), time.After(firstKeep)
+	tick, pause := time.NewTicker(checkKeys), firstKeep
+	meet := time.After(pause)
 	defer tick.Stop()
 	var foreign foreignKeys
 	for {
@@ -158,8 +159,12 @@ func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring, 
 			if g.Address() != m.place() {
 				end(errMoved)
 			}
-		case <-met:
+		case <-meet:
 			m.keep(ctx, g, ring)
+			if len(m.kept.Peers) == 0 {
+				pause *= 2
+				meet = time.After(pause)
+			}
 		case <-ring.changed:
 			m.keep(ctx, g, ring)
 			if err := g.SetKeys(ring.keys()); err != nil {
