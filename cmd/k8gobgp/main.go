@@ -38,12 +38,14 @@ func main() {
 	}
 }
 
-// run runs the speaker until ctx is done. Usage goes to stderr, logs to stdout.
+// run runs the speaker until ctx is done, or until it must begin again: gobgp.ErrRestart. Usage goes to stderr, logs to stdout.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
 	f, err := parse(args, env, stderr)
 	if err != nil {
 		return err
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	log := process.Logger(stdout, f.level, ctx.Done())
 	klog.SetSlogLogger(log)
 	for _, name := range f.ignored {
@@ -62,12 +64,17 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 	defer kernel.Close()
 
-	return speaker.Run(ctx, cfg, gobgp.New(log), kernel, bfd.New(log), speaker.Setup{
+	err = speaker.Run(ctx, cfg, gobgp.New(log), kernel, bfd.New(log), speaker.Setup{
 		Node: f.node, Namespace: f.namespace, Pod: f.pod, PodUID: f.podUID, ConfigNamespaces: f.configNamespaces,
 		Machine: shutdown.WatchMachine(ctx, f.kubelet),
 		Metrics: f.metrics, Health: f.health, StateDir: f.stateDir,
 		PerNeighbor: f.perNeighbor, MostNeighbors: f.mostNeighbors,
 		Services: kernel.ServiceAddresses,
+		Restart:  func() { end(gobgp.ErrRestart) },
 		Log:      log,
 	})
+	if err == nil && errors.Is(context.Cause(ctx), gobgp.ErrRestart) {
+		return gobgp.ErrRestart
+	}
+	return err
 }

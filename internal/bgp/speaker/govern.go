@@ -302,8 +302,9 @@ func (s *Speaker) finish(ctx context.Context, now time.Time, t *task) {
 	if t.applies {
 		s.takeApplied(ctx, now, t)
 	}
-	if s.restarts {
+	if errors.Is(t.refused, gobgp.ErrRestart) {
 		s.Log.InfoContext(ctx, "restarting", "node", s.Node, "reason", t.refused)
+		s.Restart()
 		t.err = nil // it is no failure
 	}
 	if s.input.Config == nil || t.waits {
@@ -329,7 +330,6 @@ func (s *Speaker) takeApplied(ctx context.Context, now time.Time, t *task) {
 	switch {
 	case t.refused != nil:
 		s.imports.stale = true
-		s.restarts = errors.Is(t.refused, gobgp.ErrRestart)
 	case g.running && has(func(p peering.Problem) bool { return p.Policies }):
 		g.applied.problems = t.problems // the server has the former policies and routes
 	default:

@@ -5,13 +5,11 @@ import (
 	"reflect"
 	"time"
 
-	"purelb.io/purelb/internal/bgp/gobgp"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// Run lets the node speak BGP until ctx is done, and then ends the sessions. It also ends, with gobgp.ErrRestart, if
-// only a speaker that begins again can apply the configuration.
+// Run lets the node speak BGP until ctx is done, and then ends the sessions.
 func (s *Speaker) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.life = life
@@ -25,7 +23,7 @@ func (s *Speaker) Run(ctx context.Context) error {
 	s.exports.since = time.Now()
 	w := waits{kernel: kernel, start: time.After(patience)}
 	s.observe(life, time.Now())
-	for ctx.Err() == nil && s.fatal == nil && !s.restarts {
+	for ctx.Err() == nil && s.fatal == nil {
 		s.pass(life, time.Now())
 		s.wait(ctx, &w)
 	}
@@ -34,9 +32,6 @@ func (s *Speaker) Run(ctx context.Context) error {
 		return s.fatal
 	}
 	s.depart(life, &w)
-	if s.restarts {
-		return gobgp.ErrRestart
-	}
 	return nil
 }
 

@@ -54,7 +54,9 @@ type Setup struct {
 	// Services returns the addresses that this node has only for Services. Metrics and probes
 	// are not served there. With nil they are.
 	Services func(context.Context) (map[netip.Addr]bool, error)
-	Log      *slog.Logger
+	// Restart ends ctx of Run. Only a program that begins again can apply the configuration.
+	Restart func()
+	Log     *slog.Logger
 
 	// lastWrite limits the last write of the status, if it is not 0.
 	lastWrite time.Duration
@@ -92,7 +94,7 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		Server: server, Kernel: kernel, BFD: bfd, Cluster: caches, Reports: writer,
 		Events:  recorder,
 		Metrics: metrics, Log: s.Log, Memory: inside(dir, memoryFile),
-		Endings: end,
+		Endings: end, Restart: s.Restart,
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that starts while the API server is away retries with a growing pause.

@@ -128,6 +128,8 @@ type Options struct {
 	Log     *slog.Logger
 	// Endings tells why this process ends. With nil, the cause is unknown.
 	Endings Endings
+	// Restart ends ctx of Run. Only a program that begins again can apply the configuration.
+	Restart func()
 	// Memory is the file with the last good input. "" means: no file.
 	Memory string
 }
@@ -161,11 +163,9 @@ type Speaker struct {
 	// leaving says that the speaker is ending its sessions.
 	leaving bool
 
-	// life lasts until the sessions have ended. fatal is why this process cannot go on. restarts says that it
-	// ends so that the next one applies the configuration.
-	life     context.Context
-	fatal    error
-	restarts bool
+	// life lasts until the sessions have ended. fatal is why this process cannot go on.
+	life  context.Context
+	fatal error
 
 	background  background
 	inputWriter inputWriter

@@ -3,7 +3,6 @@ package speaker
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -24,7 +23,6 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/bfd"
-	"purelb.io/purelb/internal/bgp/gobgp"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
 )
@@ -44,6 +42,8 @@ type world struct {
 	book
 	// end stops the speaker and returns the result of Run.
 	end func() error
+	// restarted says that the speaker asked to begin again.
+	restarted bool
 	// cancel stops the speaker, and does not wait.
 	cancel func()
 }
@@ -110,7 +110,7 @@ func inWorld(t *testing.T, spec string, before func(*world), test func(*world)) 
 		w.start()
 		settle()
 		test(w)
-		if err := w.end(); err != nil && !errors.Is(err, gobgp.ErrRestart) {
+		if err := w.end(); err != nil {
 			t.Errorf("the speaker ended with %v", err)
 		}
 	})
@@ -129,6 +129,7 @@ func newWorld(t *testing.T, spec, memory string) *world {
 	w.speaker = New(Options{
 		Node: "node-a", Namespace: "purelb", Server: w.server, Kernel: w.kernel, BFD: w.bfd, Cluster: w.cluster, Reports: w.reports,
 		Events: w.events, Metrics: NewMetrics(w.metrics, true, 10), Log: slog.New(slog.NewTextHandler(w, nil)), Memory: memory,
+		Restart: func() { w.restarted = true; w.cancel() },
 	})
 	return w
 }
