@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/probe"
 	"purelb.io/purelb/lab/product"
 )
 
@@ -170,18 +171,24 @@ func TestTheHoldTimeRemovesANodeWithoutPower(t *testing.T) {
 	w.everywhere(addresses...)
 }
 
+// losesNothing fails the test if a route to the addresses changed, or if the client lost packets.
+func (f followed) losesNothing(client *probe.Probe, addresses []netip.Addr) {
+	f.t.Helper()
+	time.Sleep(3 * time.Second) // a late loss counts too
+	f.nothing(addresses...)
+	if r := client.Stop(); r.Lost() > 0 {
+		f.t.Errorf("the client lost packets: %s", r)
+	}
+}
+
 func TestAKilledSpeakerLosesNoRouteAndNoPacket(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
 	addresses := w.remote()
-	f, probe, had := w.followRoutes(), w.probe(addresses[0]), w.told()["node-2"]
+	f, client, had := w.followRoutes(), w.probe(addresses[0]), w.told()["node-2"]
 	w.killSpeaker("node-2")
 	w.again("node-2", had)
-	time.Sleep(3 * time.Second) // a late loss counts too
-	f.nothing(addresses...)
-	if r := probe.Stop(); r.Lost() > 0 {
-		t.Errorf("the client lost packets: %s", r)
-	}
+	f.losesNothing(client, addresses)
 }
 
 func (w *world) killSpeaker(node string) {
@@ -195,17 +202,13 @@ func TestARolloutLosesNoRouteAndNoPacket(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
 	addresses := w.remote()
-	f, probe, had := w.followRoutes(), w.probe(addresses[0]), w.told()
+	f, client, had := w.followRoutes(), w.probe(addresses[0]), w.told()
 	kubectl(w, "rollout", "restart", "daemonset/lbnodeagent", "--namespace", product.Namespace)
 	kubectl(w, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=5m")
 	for _, n := range nodeNames() {
 		w.again(n, had[n])
 	}
-	time.Sleep(3 * time.Second) // a late loss counts too
-	f.nothing(addresses...)
-	if r := probe.Stop(); r.Lost() > 0 {
-		t.Errorf("the client lost packets: %s", r)
-	}
+	f.losesNothing(client, addresses)
 }
 
 // GoBGP changes no global option, so each speaker begins again, in its container.
@@ -213,7 +216,7 @@ func TestAnotherBGPServerLosesNoRouteAndNoPacket(t *testing.T) {
 	w := newWorldFor(t, 5*time.Minute)
 	w.sessions()
 	addresses := w.remote()
-	f, probe, had, starts := w.followRoutes(), w.probe(addresses[0]), w.told(), map[string]int32{}
+	f, client, had, starts := w.followRoutes(), w.probe(addresses[0]), w.told(), map[string]int32{}
 	for _, n := range nodeNames() {
 		starts[n] = w.restarts(n)
 	}
@@ -228,11 +231,7 @@ func TestAnotherBGPServerLosesNoRouteAndNoPacket(t *testing.T) {
 	for _, n := range nodeNames() {
 		w.again(n, had[n])
 	}
-	time.Sleep(3 * time.Second) // a late loss counts too
-	f.nothing(addresses...)
-	if r := probe.Stop(); r.Lost() > 0 {
-		t.Errorf("the client lost packets: %s", r)
-	}
+	f.losesNothing(client, addresses)
 	for n, before := range starts {
 		if now := w.restarts(n); now != before {
 			t.Errorf("the kubelet started containers of %s %d times again", n, now-before)
