@@ -29,7 +29,8 @@ func main() {
 	defer stop()
 	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	if errors.Is(err, gobgp.ErrRestart) {
-		// The kubelet would delay the second restart of the container within ten minutes by 10 s, and each further one more.
+		// If the program ended, the kubelet would wait for 10 s before it starts the container for the second
+		// time within ten minutes.
 		err = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -38,7 +39,8 @@ func main() {
 	}
 }
 
-// run runs the speaker until ctx is done, or until it must begin again: gobgp.ErrRestart. Usage goes to stderr, logs to stdout.
+// run runs the speaker until ctx is done. It returns gobgp.ErrRestart if the program must start anew. Usage goes to
+// stderr, logs to stdout.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
 	f, err := parse(args, env, stderr)
 	if err != nil {

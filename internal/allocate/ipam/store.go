@@ -94,7 +94,7 @@ type Store struct {
 	// order of time, and others that are vacated no longer.
 	vacated   map[netip.Addr]vacancy
 	vacancies []vacancy
-	// touched and concerned are the changes that nobody has asked for yet: see Touch.
+	// touched and concerned are what Touched returns next.
 	touched   []netip.Addr
 	concerned []Owner
 }

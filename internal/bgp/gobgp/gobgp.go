@@ -25,7 +25,7 @@ import (
 var ErrBroken = errors.New("the BGP server is broken")
 
 // ErrRestart is in the error of an Apply that needs another BGP server than the one that runs. GoBGP changes
-// none of its global options, so only the program from its begin can apply the State.
+// none of its global options, so the program must start anew to apply the State.
 var ErrRestart = errors.New("the speaker must restart to apply this")
 
 // Server is a BGP speaker.

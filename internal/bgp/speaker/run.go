@@ -54,7 +54,7 @@ type Setup struct {
 	// Services returns the addresses that this node has only for Services. Metrics and probes
 	// are not served there. With nil they are.
 	Services func(context.Context) (map[netip.Addr]bool, error)
-	// Restart ends ctx of Run. Only a program that begins again can apply the configuration.
+	// Restart ends ctx of Run, because the program must start anew to apply the configuration.
 	Restart func()
 	Log     *slog.Logger
 

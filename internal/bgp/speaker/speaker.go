@@ -110,7 +110,7 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options holds what a Speaker needs. All fields but Endings and Memory are required.
+// Options holds what a Speaker needs. All fields but Endings, Restart and Memory are required.
 type Options struct {
 	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
@@ -128,7 +128,8 @@ type Options struct {
 	Log     *slog.Logger
 	// Endings tells why this process ends. With nil, the cause is unknown.
 	Endings Endings
-	// Restart ends ctx of Run. Only a program that begins again can apply the configuration.
+	// Restart ends ctx of Run, because the program must start anew to apply the configuration. It is called only
+	// if Server returns gobgp.ErrRestart.
 	Restart func()
 	// Memory is the file with the last good input. "" means: no file.
 	Memory string

@@ -17,8 +17,8 @@ type detectorRun struct {
 	peers     map[detector.PeerID]identity // of the ring
 }
 
-// detect runs the failure detector until ctx is done. It ticks once in each Beat. In between it
-// wakes up to declare dead the suspected processes that nobody refuted in time.
+// detect runs the failure detector until ctx is done. It ticks once in each Beat. It also wakes up when the
+// time of a suspicion is over: unless another process has heard the suspected one, that one is dead.
 func (g *Gossip) detect(ctx context.Context, transport *sealed) {
 	d := detectorRun{Detector: detector.New(g.self.peerID(), g.opt.Timing.Beat), transport: transport}
 	// Agents that start together should not send at the same time.
