@@ -50,12 +50,18 @@ func (v *visitors) end(what string) (results map[string]probe.Visits, slowest ti
 	return results, slowest
 }
 
-// lost fails the test if a visit failed. It returns the time of the slowest one.
-func (v *visitors) lost(what string) (slowest time.Duration) {
+// mostReset is how many connections may break that are opened just as the router chooses among other nodes: its
+// kernel does not keep the choice of a connection. A router that alternates between two nodes, both of which
+// always serve, breaks one in a thousand.
+const mostReset = 2
+
+// lost fails the test if a visit failed, but for as many resets of each client. It returns the time of the slowest
+// one.
+func (v *visitors) lost(what string, resets int) (slowest time.Duration) {
 	v.t.Helper()
 	results, slowest := v.end(what)
 	for name, visits := range results {
-		if visits.Failed > 0 {
+		if visits.Failed > visits.Reset || visits.Reset > resets {
 			v.t.Errorf("%s: clients of %s got no answer: %s", what, name, visits)
 		}
 	}
@@ -144,9 +150,9 @@ func TestANodeThatBootsAttractsNothingBeforeItsKubeProxyWorks(t *testing.T) {
 	w.everywhere(far...)
 	t.Logf("%s is a next hop %s after the start of its kube-proxy", node, time.Since(started).Round(time.Second/10))
 	time.Sleep(3 * time.Second)
-	v.lost("the boot")
+	v.lost("the boot", mostReset)
 	for _, one := range fresh {
-		one.lost("a new Service")
+		one.lost("a new Service", 0)
 	}
 }
 
@@ -172,7 +178,7 @@ func TestTrafficPolicyLocalLosesNothingWhileEndpointsMove(t *testing.T) {
 		w.followPods(addresses)
 		time.Sleep(3 * time.Second)
 		_, usual := control.end(what + ", with the policy Cluster") // kube-proxy alone may lose some
-		if slowest := v.lost(what); slowest > usual+mostDelay {
+		if slowest := v.lost(what, mostReset); slowest > usual+mostDelay {
 			t.Errorf("%s: the slowest visit took %s, and %s with the policy Cluster", what, slowest, usual)
 		}
 	}

@@ -139,7 +139,7 @@ func moveInFromMetalLBSpeakers(t *testing.T, graceful bool) (f followed, address
 	}
 	w.everywhere(addresses...)
 	time.Sleep(3 * time.Second) // a late loss counts too
-	visitors.lost("moving in from MetalLB's speakers")
+	visitors.lost("moving in from MetalLB's speakers", mostReset)
 	lost, sent := clients.lost()
 	t.Logf("%d of %d datagrams have no answer", lost, sent)
 	if lost > 0 {

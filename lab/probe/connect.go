@@ -33,6 +33,9 @@ type Visitor struct {
 // Visits is the result of a Visitor.
 type Visits struct {
 	All, Failed int
+	// Reset is how many of the failed ones another machine ended, which knew nothing of the connection: a
+	// router has chosen another node between two packets of it.
+	Reset int
 	// Slowest is the longest time that a visit took.
 	Slowest time.Duration
 	// First and Last are the times of the first and last failure after the start, and Err is the error of
@@ -80,6 +83,9 @@ func (v *Visitor) visit(after time.Duration) {
 	if err == nil {
 		v.visits.Slowest = max(v.visits.Slowest, took)
 		return
+	}
+	if errors.Is(err, unix.ECONNRESET) {
+		v.visits.Reset++
 	}
 	if v.visits.Failed++; v.visits.Failed == 1 {
 		v.visits.First, v.visits.Last, v.visits.Err = after, after, err
