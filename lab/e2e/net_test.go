@@ -54,7 +54,8 @@ var (
 	withoutAPI = []string{
 		"watchWaits", "leaseNotRenewed", "nodeStatusNotWritten", "annotationNotWritten",
 		"eventNotWritten", "statusFailed", "departureNotKnown",
-		"Error retrieving lease lock", "error retrieving resource lock", "Failed to update lock", "Failed to watch", "allocator: leader election lost",
+		"Error retrieving lease lock", "error retrieving resource lock", "Failed to update lock", "Failed to watch", "Unexpected error when reading response body",
+		"allocator: leader election lost",
 	}
 )
 
