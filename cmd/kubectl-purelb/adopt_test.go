@@ -216,20 +216,6 @@ func (m *movers) service(t *testing.T, name string) corev1.Service {
 	return all[slices.IndexFunc(all, func(svc corev1.Service) bool { return svc.Name == name })]
 }
 
-func TestMovesThatMakeNoSense(t *testing.T) {
-	for args, want := range map[string]string{
-		"adopt":                                  "needs one argument, [-A | NAME], but there are 0",
-		"adopt -A default/web":                   "-A is for all Services, so there must be no argument",
-		"adopt -A --from haproxy":                `--from "haproxy" is no load balancer that adopt knows; use cilium, kube-vip, metallb, servicelb`,
-		"leave -A -f testdata/moves.yaml":        "kubectl purelb leave changes a cluster; with files use --dry-run",
-		"adopt a/b/c --dry-run -f testdata/none": `"a/b/c" is not the name of a Service`,
-	} {
-		if out, code := offline(t, "", strings.Fields(args)...); code != exitFailed || !strings.Contains(out, want) {
-			t.Errorf("%s: exit code %d, %s, want %s", args, code, out, want)
-		}
-	}
-}
-
 // A real API server takes the changes of adopt, from a user with the right to make them.
 func TestTheAPIServerTakesWhatAdoptWrites(t *testing.T) {
 	applied(t)

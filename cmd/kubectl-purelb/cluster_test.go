@@ -165,15 +165,3 @@ func TestAClusterIsChecked(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }
-
-func TestTheClusterIsAskedWhatFilesWouldChange(t *testing.T) {
-	f := newFakeServer(t)
-	f.purelb(t)
-	out, errs, code := f.ask(t, "validate", "--against-cluster", "-f", "testdata/manifests/more")
-	if code != exitProblems || !strings.Contains(out, "CHANGE  testdata/manifests/more/services.yml:9: Service default/b would get 192.168.10.201") {
-		t.Errorf("exit code %d:\n%s%s", code, out, errs)
-	}
-	if _, errs, code := f.ask(t, "validate", "--against-cluster"); code != exitFailed || !strings.Contains(errs, "name them with -f") {
-		t.Errorf("exit code %d: %s", code, errs)
-	}
-}

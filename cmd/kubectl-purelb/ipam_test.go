@@ -10,11 +10,10 @@ import (
 )
 
 func TestOrphansAreReleasedOnlyWhenConfirmed(t *testing.T) {
-	f := newFakeServer(t)
-	f.withAllocator(t, &allocstate.State{Complete: true, Backends: []allocstate.Backend{
+	f := stage{world: recorded(t), allocator: &allocstate.State{Complete: true, Backends: []allocstate.Backend{
 		{Group: "public", Orphans: 2, Digest: "0123abcd", Listed: []allocstate.Orphan{{Address: netip.MustParseAddr("192.0.2.9"), Key: "prod/default/web/public/v4"}}},
 		{Group: "team/box"},
-	}})
+	}}}.server(t)
 	tests := []struct{ args, want, patch string }{
 		{"public", "192.0.2.9    prod/default/web/public/v4\nand 1 more\nIf no other cluster uses these addresses, add --confirm", ""},
 		{"public --confirm", "The allocator releases these addresses now.",

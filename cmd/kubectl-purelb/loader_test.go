@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	v2 "purelb.io/purelb/api/purelb/v2"
 )
 
 // Each document knows its line.
@@ -31,23 +29,5 @@ func TestADocumentIsNeverLost(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// A v1 group is announced by rule of the subnets where it says nothing, a v2 group only
-// where a node has the subnet.
-func TestVersionsDifferInTheirDefault(t *testing.T) {
-	l := newLoader(installNamespace)
-	for _, version := range []string{"v1", "v2"} {
-		if err := l.read(document{file: "x", line: 1, text: []byte("{apiVersion: purelb.io/" + version + ", kind: ServiceGroup, metadata: {name: " + version + "}, spec: {local: {}}}")}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w := l.world()
-	if got := w.Groups[0].Spec.Local.Announce; got != v2.AnnounceAuto {
-		t.Errorf("v1 is %s", got)
-	}
-	if got := w.Groups[1].Spec.Local.Announce; got != v2.AnnounceLocal {
-		t.Errorf("v2 is %s", got)
 	}
 }

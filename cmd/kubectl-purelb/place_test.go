@@ -49,18 +49,3 @@ func TestServicesAreSpreadAgain(t *testing.T) {
 		t.Errorf("the second time it changed %q, %s", m.changed[len(changed):], out)
 	}
 }
-
-func TestMovesThatAreImpossible(t *testing.T) {
-	for line, want := range map[string]string{
-		"move default/web": "needs two arguments, NAME and NODE, but there are 1",
-		"move a/b/c n1":    `"a/b/c" is not the name of a Service`,
-		"move default/moved n1 -f testdata/moves.yaml":           "changes a cluster; with files use --dry-run",
-		"move default/moved n9 -f testdata/moves.yaml --dry-run": `no agent runs on a node "n9"`,
-		"move default/none n1 -f testdata/moves.yaml --dry-run":  "default/none has no local address; remote addresses are on all nodes",
-		"move default/gone n1 -f testdata/moves.yaml --dry-run":  "there is no Service default/gone of type LoadBalancer",
-	} {
-		if out, code := offline(t, "", strings.Fields(line)...); code != exitFailed || !strings.Contains(out, want) {
-			t.Errorf("%s: exit code %d, %q, want %q", line, code, out, want)
-		}
-	}
-}

@@ -18,6 +18,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"purelb.io/purelb/internal/announce/probe"
 	"purelb.io/purelb/internal/explain"
 )
 
@@ -36,8 +37,8 @@ type fakeServer struct {
 	expires string
 	// asked are the requests, in the order in which they came.
 	asked []string
-	// patches are the paths and bodies of the patches.
-	patches []string
+	// patches are the paths and bodies of the patches, and posts the bodies of what is posted.
+	patches, posts []string
 }
 
 func newFakeServer(t *testing.T) *fakeServer {
@@ -58,11 +59,20 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "{}")
 		return
 	}
+	if r.Method == http.MethodPost {
+		body, _ := io.ReadAll(r.Body)
+		f.posts = append(f.posts, r.Header.Get(probe.Header)+string(body))
+	}
+	text, says := f.texts[r.URL.Path]
 	if code := cmp.Or(f.all, f.faults[r.URL.Path]); code != 0 {
-		f.status(w, code)
+		if says {
+			http.Error(w, text, code)
+		} else {
+			f.status(w, code)
+		}
 		return
 	}
-	if text, ok := f.texts[r.URL.Path]; ok {
+	if says {
 		if strings.HasPrefix(text, "{") {
 			w.Header().Set("Content-Type", "application/json")
 		}
@@ -122,6 +132,7 @@ const (
 	pathServices  = "/api/v1/services"
 	pathPods      = "/api/v1/namespaces/purelb-system/pods"
 	pathAllPods   = "/api/v1/pods"
+	pathTokens    = "/api/v1/namespaces/purelb-system/serviceaccounts/purelb-prober/token"
 	pathLeases    = "/apis/coordination.k8s.io/v1/namespaces/purelb-system/leases"
 	pathAllLeases = "/apis/coordination.k8s.io/v1/leases"
 	pathGroups    = "/apis/purelb.io/v2/servicegroups"
@@ -165,6 +176,9 @@ func (f *fakeServer) has(t *testing.T, w explain.World) {
 	} {
 		var all []map[string]any
 		remade(t, listsOf(&w)[kind], &all)
+		if kind == explain.KindPods {
+			f.objects[pathAllPods] = all
+		}
 		for _, o := range all {
 			f.objects[path] = append(f.objects[path], o)
 			if kind == explain.KindEndpoints {
@@ -172,34 +186,6 @@ func (f *fakeServer) has(t *testing.T, w explain.World) {
 				f.objects[within] = append(f.objects[within], o)
 			}
 		}
-	}
-}
-
-func TestOneBrokenListDoesNotEndTheCommand(t *testing.T) {
-	f := newFakeServer(t)
-	f.purelb(t)
-	f.faults[pathStatuses] = http.StatusInternalServerError
-	out, errs, code := f.ask(t, "status")
-	if code != exitProblems || !strings.Contains(out, "Overall: UNKNOWN") || !strings.Contains(out, "BGPNodeStatuses: they could not be read: ") {
-		t.Errorf("exit code %d:\n%s%s", code, out, errs)
-	}
-	if out, errs, code = f.ask(t, "explain", "service", "default/web"); code != exitFine {
-		t.Errorf("explain: exit code %d:\n%s%s", code, out, errs)
-	}
-	f.faults[pathServices] = http.StatusInternalServerError
-	if out, errs, code = f.ask(t, "explain", "service", "default/web"); code != exitFailed || !strings.Contains(errs, "unknown because the Services were not read") {
-		t.Errorf("without Services: exit code %d:\n%s%s", code, out, errs)
-	}
-}
-
-func TestBGPConfigurationsOfOtherNamespacesAreNamed(t *testing.T) {
-	f := newFakeServer(t)
-	w := wellWorld(t)
-	w.Configurations[0].Namespace = "routers"
-	f.has(t, w)
-	const want = "WARN  BGPConfiguration routers/default: nodes use BGPConfigurations of purelb-system only"
-	if out, errs, _ := f.ask(t, "validate"); !strings.Contains(out, want) {
-		t.Errorf("it does not say %q:\n%s%s", want, out, errs)
 	}
 }
 
@@ -283,71 +269,6 @@ func TestListsAreReadByThePage(t *testing.T) {
 	}
 }
 
-func TestTheWrongNamespaceIsNamed(t *testing.T) {
-	f := newFakeServer(t)
-	f.purelb(t)
-	f.objects[pathAllPods] = f.objects[pathPods]
-	if out, errs, code := f.ask(t, "status", "--purelb-namespace", "default"); code != exitFailed || !strings.Contains(errs, "PureLB is not in namespace default, but in purelb-system: use --purelb-namespace purelb-system") {
-		t.Errorf("exit code %d:\n%s%s", code, out, errs)
-	}
-	delete(f.objects, pathAllLeases)
-	delete(f.objects, pathAllPods)
-	if out, errs, code := f.ask(t, "status", "--purelb-namespace", "default"); code != exitProblems || !strings.Contains(out, "PureLB does not run in namespace default") {
-		t.Errorf("exit code %d:\n%s%s", code, out, errs)
-	}
-	if out, code := offline(t, "", strings.Fields("status -f testdata/cluster.yaml --purelb-namespace default")...); code != exitFailed || !strings.Contains(out, "use --purelb-namespace purelb-system") {
-		t.Errorf("of files: exit code %d:\n%s", code, out)
-	}
-}
-
-// PureLB is found by the Lease of its allocator or by its pods, whatever the namespace of the object is.
-// Without both, no answer has a command that deletes.
-func TestPureLBIsFound(t *testing.T) {
-	move := func(o map[string]any) map[string]any {
-		moved := merged(map[string]any{}, o).(map[string]any)
-		moved["metadata"] = merged(map[string]any{}, o["metadata"])
-		moved["metadata"].(map[string]any)["namespace"] = "lb"
-		return moved
-	}
-	lease := leaderIn("lb", time.Now())
-	for _, tt := range []struct {
-		name    string
-		fault   func(*fakeServer)
-		guessed bool
-	}{
-		{"by its Lease", func(f *fakeServer) { f.objects[pathAllLeases] = []map[string]any{lease}; f.faults[pathAllPods] = 403 }, false},
-		{"by its pods", func(f *fakeServer) { f.faults[pathAllLeases] = 403 }, false},
-		{"by none", func(f *fakeServer) { f.faults[pathAllLeases], f.faults[pathAllPods] = 403, 403 }, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newFakeServer(t)
-			f.purelb(t)
-			delete(f.objects, pathAllLeases)
-			for _, path := range []string{pathPods, pathLeases, pathGroups, "/apis/purelb.io/v2/lbnodeagents"} {
-				for _, o := range f.objects[path] {
-					f.objects[strings.Replace(path, installNamespace, "lb", 1)] = append(f.objects[strings.Replace(path, installNamespace, "lb", 1)], move(o))
-				}
-			}
-			for _, path := range []string{pathGroups, "/apis/purelb.io/v2/lbnodeagents"} {
-				f.objects[path] = f.objects[path][len(f.objects[path])/2:]
-			}
-			f.objects[pathAllPods] = f.objects[strings.Replace(pathPods, installNamespace, "lb", 1)]
-			delete(f.objects, pathPods)
-			delete(f.objects, pathLeases)
-			tt.fault(f)
-			for _, command := range []string{"services -n default", "status -n default", "check -n default", "validate"} {
-				out, errs, _ := f.ask(t, strings.Fields(command)...)
-				if strings.Contains(out+errs, "kubectl delete") || strings.Contains(out, "install namespace") != (tt.guessed && strings.HasPrefix(command, "validate")) && !tt.guessed {
-					t.Errorf("%s says\n%s%s", command, out, errs)
-				}
-			}
-			if out, errs, code := f.ask(t, "explain", "service", "web"); !tt.guessed && (code != exitFine || !strings.Contains(out, "default/web has 192.168.10.200")) {
-				t.Errorf("exit code %d:\n%s%s", code, out, errs)
-			}
-		})
-	}
-}
-
 // The Lease of an allocator that is gone does not show where PureLB is.
 func TestAStaleLeaseShowsNothing(t *testing.T) {
 	stale, fresh := leaderIn("old", time.Now().AddDate(-1, 0, 0)), leaderIn(installNamespace, time.Now())
@@ -360,35 +281,10 @@ func TestAStaleLeaseShowsNothing(t *testing.T) {
 	} {
 		f := newFakeServer(t)
 		f.purelb(t)
-		f.objects[pathAllLeases], f.objects[pathAllPods] = tt.leases, f.objects[pathPods]
+		f.objects[pathAllLeases] = tt.leases
 		if out, errs, code := f.ask(t, strings.Fields(tt.command)...); code != exitFine || strings.Contains(out, "kubectl delete") {
 			t.Errorf("%s: exit code %d:\n%s%s", tt.name, code, out, errs)
 		}
-	}
-}
-
-// A user may have rights in the namespace of PureLB alone. Then -n says which one it is.
-func TestPureLBIsFoundWithRightsInItsNamespaceOnly(t *testing.T) {
-	f := newFakeServer(t)
-	f.purelb(t)
-	f.faults[pathAllLeases], f.faults[pathAllPods] = http.StatusForbidden, http.StatusForbidden
-	for _, path := range []string{pathPods, pathLeases} {
-		f.objects[strings.Replace(path, installNamespace, "lb", 1)] = f.objects[path]
-		delete(f.objects, path)
-	}
-	for _, path := range []string{pathGroups, "/apis/purelb.io/v2/lbnodeagents"} {
-		for _, o := range f.objects[path] {
-			o["metadata"].(map[string]any)["namespace"] = "lb"
-		}
-	}
-	for _, o := range f.objects["/api/v1/namespaces/lb/pods"] {
-		o["metadata"].(map[string]any)["namespace"] = "lb"
-	}
-	if out, errs, code := f.ask(t, "validate", "-n", "lb"); code != exitFine {
-		t.Errorf("validate: exit code %d:\n%s%s", code, out, errs)
-	}
-	if out, errs, _ := f.ask(t, "services", "-n", "lb"); !strings.Contains(out, "default ") || errs != "" {
-		t.Errorf("services:\n%s%s", out, errs)
 	}
 }
 

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/announce/agentstate"
@@ -34,17 +36,11 @@ func TestScenesOfFiles(t *testing.T) {
 	})
 }
 
-// The answers of a cluster whose allocator and agents say what they know.
+// The answers of a cluster, with what its programs say and what the user may not see.
 func TestScenesOfPrograms(t *testing.T) {
 	scenes(t, "programs", func(s stage) func(*testing.T, string) string {
 		return func(t *testing.T, command string) string {
-			f := newFakeServer(t)
-			if s.agents == nil {
-				f.withAllocator(t, s.allocator)
-			} else {
-				f.withAgents(t, s.agents...)
-			}
-			out, errs, code := f.ask(t, strings.Fields(command)...)
+			out, errs, code := s.server(t).ask(t, strings.Fields(command)...)
 			return shown(out, errs, code)
 		}
 	})
@@ -102,13 +98,76 @@ type stage struct {
 	facts explain.Facts
 	// files are what the command reads.
 	files string
-	// allocator and agents are what the programs say.
+	// allocator and agents are what the programs say, and probes what the agents of nodes find on the wire.
 	allocator *allocstate.State
 	agents    []agentstate.State
-	// probes are what the agents of nodes say when they are asked to probe, and forbidden is the path
-	// below the namespace of PureLB that the user has no right to.
 	probes    map[string]probe.Answer
-	forbidden string
+	// faults are the codes that the API server answers with, and texts other answers, by the path. The path of a pod
+	// begins with its name, and "/" is all paths.
+	faults map[string]int
+	texts  map[string]string
+	// namespace is that of PureLB, if it is another than usually.
+	namespace string
+}
+
+// server returns an API server with the objects of s.
+func (s stage) server(t *testing.T) *fakeServer {
+	t.Helper()
+	f := newFakeServer(t)
+	running(s.world.Pods)
+	f.has(t, s.world)
+	leader := leaderIn(installNamespace, time.Now())
+	leader["spec"].(map[string]any)["holderIdentity"] = "allocator-1"
+	f.objects[pathLeases] = append(f.objects[pathLeases], leader)
+	says := func(path string, what any) {
+		text, err := json.Marshal(what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.texts[path] = string(text)
+	}
+	if a := s.allocator; a != nil {
+		a.Format, a.Leading, a.Identity, a.Leader = allocstate.Format, true, "allocator-1", "allocator-1"
+		says(statePath, a)
+	}
+	for _, a := range s.agents {
+		a.Format = agentstate.Format
+		says(agentPath(a.Node), a)
+	}
+	f.texts[pathTokens] = `{"status": {"token": "good"}}`
+	for node, a := range s.probes {
+		says(strings.TrimSuffix(agentPath(node), "/state")+"/probe", a)
+	}
+	path := func(name string) string {
+		if strings.HasPrefix(name, "/") {
+			return name
+		}
+		return pathPods + "/http:" + name
+	}
+	for name, text := range s.texts {
+		f.texts[path(name)] = text
+	}
+	for name, code := range s.faults {
+		f.faults[path(name)] = code
+		if _, says := s.texts[name]; !says {
+			delete(f.texts, path(name))
+		}
+	}
+	f.all = s.faults["/"]
+	if s.namespace != "" {
+		moved := map[string][]map[string]any{}
+		for path, all := range f.objects {
+			text, err := json.Marshal(all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list []map[string]any
+			remade(t, json.RawMessage(strings.ReplaceAll(string(text), installNamespace, s.namespace)), &list)
+			moved[strings.Replace(path, installNamespace, s.namespace, 1)] = list
+		}
+		f.objects = moved
+	}
+	return f
 }
 
 // answer returns what a command says of s: the first line of an explanation with the kinds that it

@@ -1,39 +1,9 @@
 package main
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 )
-
-// An error says what does not work, and what to do.
-func TestAClusterThatCannotBeReadSaysWhatToDo(t *testing.T) {
-	const everything = "purelb-viewer"
-	for _, tt := range []struct {
-		name string
-		code int
-		want string
-	}{
-		{"no right", http.StatusForbidden, "error: you have none of the rights that the answer needs; ask an administrator to bind the ClusterRole " + everything + " to you: "},
-		{"wrong credentials", http.StatusUnauthorized, "error: read the cluster: the API server does not accept your credentials; log in again, or choose another user with --user or --context: "},
-		{"an error of the server", http.StatusInternalServerError, `; "kubectl cluster-info" tests the connection`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			server := refusing(t, tt.code)
-			out, errs, code := server.ask(t, "status")
-			if code != exitFailed || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 {
-				t.Errorf("exit code %d\n got %s%s\nwant one line with %s", code, out, errs, tt.want)
-			}
-		})
-	}
-}
-
-// refusing returns a server that answers each request with this code.
-func refusing(t *testing.T, code int) *fakeServer {
-	f := newFakeServer(t)
-	f.all = code
-	return f
-}
 
 // Without PureLB most answers are empty. An empty answer alone does not say why.
 func TestEmptyAnswersSayThatPureLBDoesNotRun(t *testing.T) {
@@ -43,14 +13,5 @@ func TestEmptyAnswersSayThatPureLBDoesNotRun(t *testing.T) {
 		if errs != want || strings.Contains(out, "note:") {
 			t.Errorf("%s says\n%s%s\nwant %s", args, out, errs, want)
 		}
-	}
-}
-
-func TestStatusCountsOneServiceInTheSingular(t *testing.T) {
-	f := newFakeServer(t)
-	f.purelb(t)
-	f.objects[pathServices] = f.objects[pathServices][:1]
-	if out, _, _ := f.ask(t, "status"); !strings.Contains(out, "\n  1 Service with 1 address: ") {
-		t.Errorf("the status is\n%s", out)
 	}
 }

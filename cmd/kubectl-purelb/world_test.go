@@ -59,8 +59,7 @@ func with(tb testing.TB, w explain.World, text string) explain.World {
 // removes one, and 0 names the first element of a list. An object that is not there is added.
 // "gone" lists objects that are removed, and "unread" says why the objects of a kind are not known.
 // "well" is wellWorld, "facts" are the facts of a check that differ, "now" is the time, "files"
-// are manifests, and "allocator" and "agents" are what these programs say. For "probes" and
-// "forbidden" see stage.
+// are manifests. The other keys are fields of stage.
 func (s *stage) set(tb testing.TB, text string) {
 	tb.Helper()
 	var changes map[string]any
@@ -80,8 +79,12 @@ func (s *stage) set(tb testing.TB, text string) {
 			remade(tb, value, &s.agents)
 		case "probes":
 			remade(tb, value, &s.probes)
-		case "forbidden":
-			s.forbidden = value.(string)
+		case "faults":
+			remade(tb, value, &s.faults)
+		case "texts":
+			remade(tb, value, &s.texts)
+		case "namespace":
+			s.namespace = value.(string)
 		case "facts":
 			remade(tb, value, &s.facts)
 		case "now":
