@@ -37,7 +37,7 @@ var explainables = []explainable{
 	},
 	{
 		kind: explain.OfGroup, names: []string{"sg", "servicegroup", "servicegroups"}, short: "Whether this ServiceGroup is used, for whom it is, and how full it is",
-		story: explain.Group, form: isName, configures: true, asksAllocator: true, noBGP: true, complete: groupNames,
+		story: explain.Group, form: isName, configures: true, noBGP: true, complete: groupNames,
 	},
 	{
 		kind: explain.OfNode, names: []string{"nodes", "no"}, short: "What this node announces, and what keeps it from announcing",

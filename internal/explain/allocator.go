@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/allocate/ipam"
-	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -18,7 +16,7 @@ const KindAllocator = "State of the allocator"
 
 // NewUnheard returns why the state of the agent of a node is unknown, or that of the allocator if node is "".
 func NewUnheard(node, reason, why string) Unread {
-	u := Unread{Kind: KindAllocator, Reason: reason, Why: why, Therefore: "what it has decided but not written yet, and what its backends answered it, is unknown"}
+	u := Unread{Kind: KindAllocator, Reason: reason, Why: why, Therefore: "what it has decided but not written yet is unknown"}
 	if node != "" {
 		u.Kind, u.Therefore = "State of the agent of "+node, "why it does not have an address that it should have is unknown"
 	}
@@ -60,14 +58,6 @@ func (v *view) addAllocator(s *Story, r service.Request) {
 	s.add("What the allocator says", lines...)
 }
 
-// since describes how long something has lasted, or returns "" if that is not known.
-func (v *view) since(t time.Time) string {
-	if t.IsZero() || v.Now.IsZero() {
-		return ""
-	}
-	return " for " + short(v.Now.Sub(t))
-}
-
 // until describes how long something lasts, or returns "" if that is not known.
 func (v *view) until(t time.Time) string {
 	if t.IsZero() || v.Now.IsZero() || !t.After(v.Now) {
@@ -93,41 +83,6 @@ func (v *view) heldUnshown(a netip.Addr, shown []ipam.Owner) []string {
 		}
 	}
 	return holders
-}
-
-// backend returns the allocator's report on the backend of g, or false.
-func (v *view) backend(g groups.Group) (allocstate.Backend, bool) {
-	if v.Allocator == nil {
-		return allocstate.Backend{}, false
-	}
-	i := slices.IndexFunc(v.Allocator.Backends, func(b allocstate.Backend) bool { return b.Group == g.Ref() })
-	if i < 0 {
-		return allocstate.Backend{}, false
-	}
-	return v.Allocator.Backends[i], true
-}
-
-// backendLines describes the state of the backend of g.
-func (v *view) backendLines(g groups.Group) []string {
-	b, ok := v.backend(g)
-	if !ok {
-		return nil
-	}
-	lines := []string{b.Name + " has not answered yet"}
-	if !b.Reached.IsZero() {
-		lines[0] = b.Name + " answered " + short(v.Now.Sub(b.Reached)) + " ago"
-	}
-	if b.Fault != "" {
-		lines = append(lines, fmt.Sprintf("it has not worked%s (%s): %s", v.since(b.Since), b.FaultKind, b.Fault))
-	}
-	lines = append(lines, b.Warnings...)
-	if b.Orphans > 0 {
-		lines = append(lines, fmt.Sprintf("it holds %d addresses for this cluster that no Service has; to release them: kubectl purelb ipam release-orphans %s", b.Orphans, g.Ref()))
-	}
-	if b.Missing > 0 {
-		lines = append(lines, fmt.Sprintf("it does not know %d addresses that Services have; it is told of them", b.Missing))
-	}
-	return lines
 }
 
 // addAllocatorTo adds to s what the leading allocator reports of itself, and of Services without a

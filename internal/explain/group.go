@@ -38,9 +38,8 @@ func Group(w World, name string) (Story, error) {
 		return s, fmt.Errorf("there is no ServiceGroup %q; there are %s", name, v.groupNames())
 	}
 	v.tellGroup(&s, g)
-	if g.Backend != "" {
-		s.Unread = v.unheardAllocator(s.Unread)
-		s.add("Backend", v.backendLines(g)...)
+	if o := v.groupObject(g); o != nil && o.Status.Backend != nil {
+		s.add("Backend", v.backendLines(*o.Status.Backend, g)...)
 	}
 	s.add("For", forWhom(g)...)
 	var ranges []string
@@ -59,6 +58,22 @@ func Group(w World, name string) (Story, error) {
 		s.add("Services", list(services))
 	}
 	return s, nil
+}
+
+// backendLines describes the backend of g, by the status of g.
+func (v *view) backendLines(b v2.BackendStatus, g groups.Group) []string {
+	lines := []string{b.Name + " has not answered yet"}
+	if b.LastReached != nil {
+		lines[0] = b.Name + " answered " + short(v.Now.Sub(b.LastReached.Time)) + " ago"
+	}
+	lines = append(lines, b.Warnings...)
+	if b.Orphans > 0 {
+		lines = append(lines, fmt.Sprintf("it holds %d addresses for this cluster that no Service has; to release them: kubectl purelb ipam release-orphans %s", b.Orphans, g.Ref()))
+	}
+	if b.Unregistered > 0 {
+		lines = append(lines, fmt.Sprintf("it does not know %d addresses that Services have; it is told of them", b.Unregistered))
+	}
+	return lines
 }
 
 // terminating says why a deleted ServiceGroup is still there, or returns "".

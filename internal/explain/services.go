@@ -272,15 +272,8 @@ func (v *view) refusal(r service.Request, choice ipam.Choice) (code, message str
 	return choice.Result.Reason, choice.Result.Message
 }
 
-// backendFault says why the backend of g does not work, or returns "". The allocator knows it
-// first. If the allocator was not asked, the status of g has what it last wrote there.
+// backendFault says why the backend of g does not work, or returns "".
 func (v *view) backendFault(g groups.Group) string {
-	if b, known := v.backend(g); known {
-		if b.Fault == "" {
-			return ""
-		}
-		return fmt.Sprintf("%s of ServiceGroup %s does not work (%s): %s", g.Backend, g.DisplayName(), b.FaultKind, b.Fault)
-	}
 	o := v.groupObject(g)
 	if o == nil {
 		return ""

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/groups"
 )
 
 // The values of Overall.
@@ -80,7 +79,7 @@ func StatusOf(w World) Status {
 	}
 	v.addAllocatorTo(&s)
 	s.Overall = v.overall(s)
-	if sum := s.Services.Summary; sum != nil && sum.Problems > 0 || slices.ContainsFunc(v.state.Config.Groups.Usable, func(g groups.Group) bool { return g.Backend != "" }) {
+	if sum := s.Services.Summary; sum != nil && sum.Problems > 0 {
 		s.Unread = v.unheardAllocator(s.Unread)
 	}
 	return s
