@@ -59,13 +59,9 @@ func (v *view) change(was *view, r service.Request) (c Change, changes bool) {
 	before, after := was.plan.Choices[who], v.plan.Choices[who]
 	c = Change{Service: r.Key(), At: v.at(Object{"Service", r.Namespace, r.Name}, "")}
 	if old, there := was.objects[r.Key()]; there {
-		for _, a := range service.Ingress(old) {
-			c.Before = append(c.Before, a.String())
-		}
+		c.Before = texts(service.Ingress(old))
 	}
-	for _, a := range after.Result.Addresses {
-		c.After = append(c.After, a.String())
-	}
+	c.After = texts(after.Result.Addresses)
 	if after.Refusal != nil && !after.Refusal.Claiming {
 		c.Waits, c.Code = after.Result.Message, after.Result.Reason
 	}

@@ -66,12 +66,8 @@ func (v *view) concerned(o announce.Outlook) []string {
 // failureAt says why the agent of node does not have ip, although it should. It returns "" if the
 // agent has ip, or was not asked.
 func (v *view) failureAt(node string, ip netip.Addr) string {
-	state := v.AgentStates[node]
-	if state == nil {
-		return ""
-	}
-	for _, a := range state.NotHere {
-		if a.IP == ip {
+	if state := v.AgentStates[node]; state != nil {
+		if a := find(state.NotHere, isIP(ip)); a != nil {
 			return a.Failure
 		}
 	}
@@ -93,7 +89,7 @@ func (v *view) addAgents(s *Story, outlooks []announce.Outlook) {
 	for _, o := range outlooks {
 		for _, n := range v.nodes {
 			state := v.AgentStates[n.Node]
-			if state == nil || o.Where != announce.Local || !slices.Contains(v.concerned(o), n.Node) && !holds(*state, o.IP) {
+			if state == nil || o.Where != announce.Local || !slices.Contains(v.concerned(o), n.Node) && find(state.Here, isIP(o.IP)) == nil {
 				continue
 			}
 			lines = append(lines, addressLines(*state, o.IP)...)
@@ -102,28 +98,23 @@ func (v *view) addAgents(s *Story, outlooks []announce.Outlook) {
 	s.add("What the agents say", lines...)
 }
 
-// holds reports whether a node has ip according to its agent.
-func holds(state agentstate.State, ip netip.Addr) bool {
-	return slices.ContainsFunc(state.Here, func(a agentstate.Address) bool { return a.IP == ip })
+// isIP returns whether an address of an agent is ip.
+func isIP(ip netip.Addr) func(agentstate.Address) bool {
+	return func(a agentstate.Address) bool { return a.IP == ip }
 }
 
 // addressLines describes what an agent knows of ip.
 func addressLines(state agentstate.State, ip netip.Addr) []string {
-	at := func(a agentstate.Address) bool { return a.IP == ip }
 	begin := state.Node + ": " + ip.String()
 	var lines []string
-	if i := slices.IndexFunc(state.Here, at); i >= 0 {
-		lines = append(lines, begin+" is on "+state.Here[i].Interface)
-		if by := state.Here[i].AnswersBy; by != "" {
-			lines = append(lines, state.Node+": clients outside of its network get their answers by "+by+
+	if here := find(state.Here, isIP(ip)); here != nil {
+		lines = append(lines, begin+" is on "+here.Interface)
+		if here.AnswersBy != "" {
+			lines = append(lines, state.Node+": clients outside of its network get their answers by "+here.AnswersBy+
 				", the interface of the default route, which a router may drop: see "+manual("your-network.md#second-cards"))
 		}
-	} else if i := slices.IndexFunc(state.NotHere, at); i >= 0 {
-		a := state.NotHere[i]
-		if a.Failure != "" {
-			a.Why += "; " + a.Failure
-		}
-		lines = append(lines, begin+" is not here: "+a.Why)
+	} else if a := find(state.NotHere, isIP(ip)); a != nil {
+		lines = append(lines, begin+" is not here: "+strings.TrimSuffix(a.Why+"; "+a.Failure, "; "))
 	} else if !state.Complete {
 		lines = append(lines, state.Node+": the agent has not read all of its objects yet")
 	}
@@ -159,10 +150,7 @@ func (v *view) addAgent(s *Story, node string) {
 	if !s.Problem && len(failed) > 0 {
 		s.setSummary(true, s.Code, "node "+node+" does not have an address that it should have: "+failed[0])
 	}
-	lines = append(lines, failed[:min(len(failed), listedLines)]...)
-	if more := len(failed) - listedLines; more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more", more))
-	}
+	lines = append(lines, atMost(listedLines, failed, "and %d more")...)
 	for _, e := range state.Errors[:min(len(state.Errors), listedLines)] {
 		lines = append(lines, "its last pass failed: "+strings.TrimSpace(e))
 	}

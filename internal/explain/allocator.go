@@ -33,25 +33,20 @@ func (v *view) unheardAgents(unread []Unread) []Unread {
 	return append(slices.Clone(unread), slices.DeleteFunc(slices.Clone(v.Unheard), func(u Unread) bool { return u.Kind == KindAllocator })...)
 }
 
-// delayed returns the allocator's reason why the status of the Service of r is not written for now, or
-// false.
-func (v *view) delayed(r service.Request) (allocstate.Delayed, bool) {
+// delayed returns the allocator's reason why the status of the Service of r is not written for now, or nil.
+func (v *view) delayed(r service.Request) *allocstate.Delayed {
 	if v.Allocator == nil {
-		return allocstate.Delayed{}, false
+		return nil
 	}
-	i := slices.IndexFunc(v.Allocator.Delayed, func(d allocstate.Delayed) bool { return d.Service == r.Key() })
-	if i < 0 {
-		return allocstate.Delayed{}, false
-	}
-	return v.Allocator.Delayed[i], true
+	return find(v.Allocator.Delayed, func(d allocstate.Delayed) bool { return d.Service == r.Key() })
 }
 
 // addAllocator adds what the allocator reports of the Service of r.
 func (v *view) addAllocator(s *Story, r service.Request) {
 	var lines []string
-	if d, ok := v.delayed(r); ok {
+	if d := v.delayed(r); d != nil {
 		if coming := missing(d.Holds, r.Shown); len(coming) > 0 {
-			lines = append(lines, "it has chosen "+texts(coming)+" for the Service, whose status does not show that yet")
+			lines = append(lines, "it has chosen "+joined(coming)+" for the Service, whose status does not show that yet")
 		}
 		lines = append(lines, "its status is not written for now"+v.until(d.Until)+": "+d.Why)
 	}

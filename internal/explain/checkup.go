@@ -3,8 +3,8 @@ package explain
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // Facts are the inputs of Check beside a World.
@@ -223,20 +223,16 @@ func (c Checkup) headline() string {
 	return marks[FindingFine] + " all is well"
 }
 
-// minor is the oldest minor version of Kubernetes 1 that PureLB works with.
-const minor = 31
+// oldest is the oldest version of Kubernetes that PureLB works with.
+var oldest = version.MajorMinor(1, 31)
 
 func checkVersion(_ *view, f Facts) result {
-	parts := strings.SplitN(strings.TrimPrefix(f.Version, "v"), ".", 3)
-	if len(parts) < 2 {
-		return result{unknown: fmt.Sprintf("the API server says that its version is %q", f.Version)}
-	}
-	n, err := strconv.Atoi(strings.TrimRight(parts[1], "+"))
+	have, err := version.ParseGeneric(f.Version)
 	switch {
 	case err != nil:
 		return result{unknown: fmt.Sprintf("the API server says that its version is %q", f.Version)}
-	case parts[0] == "1" && n < minor:
-		return result{faults: []string{fmt.Sprintf("the API server is %s, and PureLB needs 1.%d or later", f.Version, minor)}}
+	case have.LessThan(oldest):
+		return result{faults: []string{fmt.Sprintf("the API server is %s, and PureLB needs %v or later", f.Version, oldest)}}
 	}
 	return result{}
 }

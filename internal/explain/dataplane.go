@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
@@ -113,9 +112,6 @@ func (d *Dataplane) addImports(n bgpv1.BGPNodeStatusStatus) {
 	}
 	for _, a := range i.ImportedAddresses {
 		d.ImportAddresses = append(d.ImportAddresses, ImportAddress{n.NodeName, a.Interface, a.Address, a.InRIB})
-		if !a.InRIB {
-			d.problem(n.NodeName, "%s on %s is not announced", a.Address, a.Interface)
-		}
 	}
 	d.Cut = d.Cut || i.Truncated
 }
@@ -126,15 +122,11 @@ func (d *Dataplane) addRoutes(v *view, n bgpv1.BGPNodeStatusStatus) {
 	}
 	for _, r := range n.RIB.LocalRoutes {
 		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix, AdvertisedTo: advertisedTo(n, r)}
-		to, _, err := addr.ParseRange(r.Prefix)
-		if err == nil {
+		if to, _, err := addr.ParseRange(r.Prefix); err == nil {
 			one.Services = v.servicesIn(to)
 			one.services = list(one.Services)
 		}
 		d.RIBRoutes = append(d.RIBRoutes, one)
-		if err == nil && len(one.AdvertisedTo) == 0 && !sends(n, to.Family()) {
-			d.problem(n.NodeName, "%s is announced to no neighbor", r.Prefix)
-		}
 	}
 }
 
@@ -151,11 +143,6 @@ func advertisedTo(n bgpv1.BGPNodeStatusStatus, r bgpv1.RIBRoute) []string {
 		}
 	}
 	return to
-}
-
-// sends reports whether a neighbor receives any routes of a family from n.
-func sends(n bgpv1.BGPNodeStatusStatus, f addr.Family) bool {
-	return slices.ContainsFunc(n.Neighbors, func(o bgpv1.NodeNeighbor) bool { return receives(o, f) })
 }
 
 func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {

@@ -73,7 +73,7 @@ func ElectionOf(w World, only, drain string) (Election, error) {
 	}
 	v := newView(w)
 	for _, name := range []string{only, drain} {
-		if _, ok := v.node(name); name != "" && !ok {
+		if name != "" && v.leased(name) == nil {
 			return Election{}, fmt.Errorf("there is no Lease of a node %q", name)
 		}
 	}
@@ -88,23 +88,21 @@ func (v *view) election(only string) Election {
 	e := Election{Unread: v.unread(KindLeases, KindServices, KindGroups)}
 	announcing := v.announcing()
 	for _, n := range v.nodes {
-		if only == "" || n.Node == only {
-			one := v.electionNode(n)
-			if v.knows(KindServices) {
-				one.Announcing = new(announcing[n.Node])
-			}
-			e.Nodes = append(e.Nodes, one)
+		e.Nodes = append(e.Nodes, v.electionNode(n, announcing[n.Node]))
+	}
+	for _, n := range v.Nodes {
+		if v.leased(n.Name) == nil && v.knows(KindLeases) {
+			e.Nodes = append(e.Nodes, ElectionNode{Node: n.Name, Problem: v.trouble(n.Name)})
 		}
 	}
+	e.Nodes = slices.DeleteFunc(e.Nodes, func(n ElectionNode) bool { return only != "" && n.Node != only })
+	slices.SortStableFunc(e.Nodes, func(a, b ElectionNode) int { return strings.Compare(a.Node, b.Node) })
 	for _, n := range e.Nodes {
-		switch {
-		case !n.Healthy:
-			e.Problems = append(e.Problems, fmt.Sprintf("node %s: its Lease ended %s, so its agent does not run or does not reach the API server", n.Node, n.rest))
-		case n.Problem != "":
-			e.Problems = append(e.Problems, "node "+n.Node+": "+n.Problem)
+		mayLackAgent := v.leased(n.Node) == nil && len(v.hardTaints(n.Node)) > 0
+		if why := v.trouble(n.Node); why != "" && !mayLackAgent {
+			e.Problems = append(e.Problems, why)
 		}
 	}
-	v.addAgentless(&e, only)
 	for _, s := range v.state.Subnets {
 		c := SubnetCoverage{Subnet: s.String()}
 		for _, n := range v.nodes {
@@ -125,33 +123,10 @@ func (v *view) election(only string) Election {
 	return e
 }
 
-// addAgentless adds the nodes on which no agent has run, and those without an LBNodeAgent. A
-// node with taints may be without an agent on purpose.
-func (v *view) addAgentless(e *Election, only string) {
-	if !v.knows(KindLeases) {
-		return
-	}
-	for _, n := range v.Nodes {
-		_, leased := v.node(n.Name)
-		switch {
-		case only != "" && n.Name != only:
-		case !leased:
-			why := "no agent has run on it" + v.podOf(n.Name)
-			e.Nodes = append(e.Nodes, ElectionNode{Node: n.Name, Problem: why})
-			if len(hardTaints(n)) == 0 {
-				e.Problems = append(e.Problems, "node "+n.Name+": "+why)
-			}
-		case v.lives(n.Name) && v.knows(KindAgents) && !v.configured(n):
-			e.Problems = append(e.Problems, "node "+n.Name+": no usable LBNodeAgent is for it, so it announces nothing")
-		}
-	}
-	slices.SortStableFunc(e.Nodes, func(a, b ElectionNode) int { return strings.Compare(a.Node, b.Node) })
-}
-
-func (v *view) electionNode(n node) ElectionNode {
-	out := ElectionNode{Node: n.Node, Config: n.agent, Healthy: n.Alive, Draining: n.draining, Problem: n.problem}
-	for _, s := range n.Subnets {
-		out.Subnets = append(out.Subnets, s.String())
+func (v *view) electionNode(n node, announcing int) ElectionNode {
+	out := ElectionNode{Node: n.Node, Config: n.agent, Subnets: texts(n.Subnets), Healthy: n.Alive, Draining: n.draining, Problem: n.problem}
+	if v.knows(KindServices) {
+		out.Announcing = &announcing
 	}
 	if !n.renewed.IsZero() && !v.Now.IsZero() {
 		out.Renewed, out.Expires = &n.renewed, &n.expires

@@ -87,8 +87,7 @@ func Inspect(w World, key string) (Story, error) {
 		return Story{}, err
 	}
 	v := newView(w)
-	r, _ := v.request(key)
-	v.inspect(&story, r)
+	v.inspect(&story, v.requests[key])
 	return story, nil
 }
 

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -17,58 +16,64 @@ import (
 func Node(w World, name string) (Story, error) {
 	v := newView(w)
 	s := Story{Subject: "Node " + name, Unread: v.unread(KindLeases, KindNodes, KindAgents, KindServices)}
-	n, leased := v.node(name)
-	i := slices.IndexFunc(v.Nodes, func(o corev1.Node) bool { return o.Name == name })
-	if err := w.needs("whether there is a node "+name, KindNodes, KindLeases); !leased && i < 0 && err != nil {
+	n, o := v.leased(name), v.nodeObject(name)
+	if err := w.needs("whether there is a node "+name, KindNodes, KindLeases); n == nil && o == nil && err != nil {
 		return s, err
 	}
-	if !leased && i < 0 {
-		return s, fmt.Errorf("there is neither a node %q nor a Lease of one", name)
-	}
 	switch {
-	case i >= 0 && unready(v.Nodes[i]) != "":
-		s.setSummary(true, "", "node "+name+" is not ready: "+unready(v.Nodes[i]))
-		if leased && !n.Alive {
+	case n == nil && o == nil:
+		return s, fmt.Errorf("there is neither a node %q nor a Lease of one", name)
+	case o != nil && unready(*o) != "":
+		s.setSummary(true, "", "node "+name+" is not ready: "+unready(*o))
+		if n != nil && !n.Alive {
 			s.Summary += "; the Lease of its agent ended " + short(n.expires.Sub(v.Now)) + " ago"
 		}
-	case !leased && !v.knows(KindLeases):
-		s.setSummary(true, "", "what node "+name+" announces is "+v.unknown(KindLeases))
-	case !leased:
-		s.setSummary(true, "", fmt.Sprintf("no agent has run on node %s: it has no Lease, so it announces nothing%s", name, v.podOf(name)))
-	case !n.Alive:
-		s.setSummary(true, "", fmt.Sprintf("the agent of node %s does not run or does not reach the API server: its Lease ended %s ago%s", name, short(n.expires.Sub(v.Now)), v.podOf(name)))
-	case i >= 0 && v.knows(KindAgents) && !v.configured(v.Nodes[i]):
-		s.setSummary(true, "", "no usable LBNodeAgent is for node "+name+", so it announces nothing")
-	case n.problem != "":
-		s.setSummary(true, "", "node "+name+" announces less than it should: "+n.problem)
-	case v.gossipProblem(n) != "":
-		s.setSummary(true, "", v.gossipProblem(n))
+	case v.trouble(name) != "":
+		s.setSummary(true, "", v.trouble(name))
+	case v.gossipProblem(*n) != "":
+		s.setSummary(true, "", v.gossipProblem(*n))
 	case n.draining != "":
 		s.setSummary(false, "", "node "+name+" comes last in elections: "+n.draining)
 	case len(n.Subnets) == 0:
 		s.setSummary(true, "", "node "+name+" can announce no local address: its agent found no interface with a network")
 	default:
-		s.setSummary(false, "", "node "+name+" can announce local addresses of "+texts(n.Subnets))
+		s.setSummary(false, "", "node "+name+" can announce local addresses of "+joined(n.Subnets))
 	}
-	if i >= 0 {
-		s.add("LBNodeAgent", v.agentFor(v.Nodes[i].Labels)...)
+	if o != nil {
+		s.add("LBNodeAgent", v.agentFor(o.Labels)...)
 	}
 	v.addAnnounced(&s, name)
-	for _, b := range v.NodeStatuses {
-		if b.Status.NodeName == name {
-			one := v.bgpNode(b.Status)
-			line := fmt.Sprintf("%d of %d sessions are established", one.Established, one.Neighbors)
-			if one.Message != "" {
-				line += "; " + one.Message
-			}
-			s.add("BGP", line)
-			if !one.Healthy && !s.Problem {
-				s.setSummary(true, "", "BGP is not healthy on node "+name+": "+one.Message+"; otherwise, "+s.Summary)
-			}
+	for _, speaker := range v.speakers(name) {
+		one := v.bgpNode(speaker)
+		line := fmt.Sprintf("%d of %d sessions are established", one.Established, one.Neighbors)
+		if one.Message != "" {
+			line += "; " + one.Message
+		}
+		s.add("BGP", line)
+		if !one.Healthy && !s.Problem {
+			s.setSummary(true, "", "BGP is not healthy on node "+name+": "+one.Message+"; otherwise, "+s.Summary)
 		}
 	}
 	v.addAgent(&s, name)
 	return s, nil
+}
+
+// trouble says why a node announces nothing, or less than it should, or returns "".
+func (v *view) trouble(name string) string {
+	n, o := v.leased(name), v.nodeObject(name)
+	switch {
+	case n == nil && !v.knows(KindLeases):
+		return "what node " + name + " announces is " + v.unknown(KindLeases)
+	case n == nil:
+		return fmt.Sprintf("no agent has run on node %s: it has no Lease, so it announces nothing%s", name, v.podOf(name))
+	case !n.Alive:
+		return fmt.Sprintf("the agent of node %s does not run or does not reach the API server: its Lease ended %s ago%s", name, short(n.expires.Sub(v.Now)), v.podOf(name))
+	case o != nil && v.knows(KindAgents) && !v.configured(*o):
+		return "no usable LBNodeAgent is for node " + name + ", so it announces nothing"
+	case n.problem != "":
+		return "node " + name + " announces less than it should: " + n.problem
+	}
+	return ""
 }
 
 // unready says why Kubernetes considers n not ready, or returns "".
@@ -92,30 +97,26 @@ func (v *view) podOf(node string) string {
 	if why := v.unknown(KindPods); why != "" {
 		return "; whether its pod runs is " + why
 	}
-	for _, p := range v.Pods {
-		if p.Spec.NodeName != node || ContainerOf(&p.Spec, agentContainer) == nil {
-			continue
-		}
-		if waits := notReady(p, agentContainer); waits != "" {
-			return "; its pod " + p.Name + " is not ready: " + waits
-		}
-		return "; its pod " + p.Name + " is ready"
+	pod := find(v.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName == node && ContainerOf(&p.Spec, agentContainer) != nil })
+	taints := v.hardTaints(node)
+	switch {
+	case pod != nil && notReady(*pod, agentContainer) != "":
+		return "; its pod " + pod.Name + " is not ready: " + notReady(*pod, agentContainer)
+	case pod != nil:
+		return "; its pod " + pod.Name + " is ready"
+	case len(taints) > 0:
+		return "; there is no pod of the DaemonSet lbnodeagent on it, and it has the taints " + list(taints) + ", which the DaemonSet may not tolerate"
 	}
-	text := "; there is no pod of the DaemonSet lbnodeagent on it"
-	for _, n := range v.Nodes {
-		if n.Name == node && len(hardTaints(n)) > 0 {
-			text += ", and it has the taints " + list(hardTaints(n)) + ", which the DaemonSet may not tolerate"
-		}
-	}
-	return text
+	return "; there is no pod of the DaemonSet lbnodeagent on it"
 }
 
-// hardTaints are the taints of n that keep pods away.
-func hardTaints(n corev1.Node) []string {
-	var keys []string
-	for _, t := range n.Spec.Taints {
-		if t.Effect != corev1.TaintEffectPreferNoSchedule {
-			keys = append(keys, t.Key)
+// hardTaints are the taints of a node that keep pods away. Such a node may be without an agent on purpose.
+func (v *view) hardTaints(node string) (keys []string) {
+	if n := v.nodeObject(node); n != nil {
+		for _, t := range n.Spec.Taints {
+			if t.Effect != corev1.TaintEffectPreferNoSchedule {
+				keys = append(keys, t.Key)
+			}
 		}
 	}
 	return keys

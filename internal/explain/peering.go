@@ -2,9 +2,7 @@ package explain
 
 import (
 	"net/netip"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -16,13 +14,7 @@ import (
 // configurationOf returns the BGPConfiguration that counts on a node, or nil if there is none. For
 // "" it is the one of nodes without labels.
 func (v *view) configurationOf(node string) *bgpv1.BGPConfiguration {
-	var of map[string]string
-	for i := range v.Nodes {
-		if v.Nodes[i].Name == node {
-			of = v.Nodes[i].Labels
-		}
-	}
-	return peering.Chosen(v.peeringCluster().Configs, of)
+	return peering.Chosen(v.peeringCluster().Configs, v.labelsOf(node))
 }
 
 // peeringCluster returns what the status of BGPConfigurations depends on.
@@ -79,5 +71,5 @@ func (v *view) peersOf(ip netip.Addr, node string) (names []string) {
 // selects reports whether a selector selects a node.
 func (v *view) selects(s *metav1.LabelSelector, node string) bool {
 	selector, err := metav1.LabelSelectorAsSelector(s)
-	return err == nil && slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool { return n.Name == node && selector.Matches(labels.Set(n.Labels)) })
+	return err == nil && v.nodeObject(node) != nil && selector.Matches(labels.Set(v.labelsOf(node)))
 }

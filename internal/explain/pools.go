@@ -113,11 +113,7 @@ func (v *view) typeOf(g groups.Group) string {
 
 // groupObject returns the object of g, or nil.
 func (v *view) groupObject(g groups.Group) *v2.ServiceGroup {
-	i := slices.IndexFunc(v.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
-	if i < 0 {
-		return nil
-	}
-	return &v.Groups[i]
+	return find(v.Groups, func(o v2.ServiceGroup) bool { return o.Namespace == g.Namespace && o.Name == g.Name })
 }
 
 func (v *view) rangeOf(p groups.Pool) PoolRange {

@@ -66,10 +66,8 @@ func (r routing) announces(node string, ip netip.Addr) bool {
 
 // excluded reports whether a node has the exclude label.
 func (v *view) excluded(node string) bool {
-	return slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool {
-		_, labelled := n.Labels[corev1.LabelNodeExcludeBalancers]
-		return labelled && n.Name == node
-	})
+	_, labelled := v.labelsOf(node)[corev1.LabelNodeExcludeBalancers]
+	return labelled
 }
 
 // neighborsOf returns the neighbors of a node that receive its routes of a family.
@@ -148,11 +146,7 @@ func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
 	default:
 		s.setSummary(true, s.Code, fmt.Sprintf("%s, but no router knows %s: %s", s.Summary, o.IP, missing[0]))
 	}
-	lines := slices.Concat(missing, unsure, known)
-	if more := len(lines) - listedLines; more > 0 {
-		lines = append(lines[:listedLines], fmt.Sprintf("and %d more nodes", more))
-	}
-	s.add("Routes to "+o.IP.String(), lines...)
+	s.add("Routes to "+o.IP.String(), atMost(listedLines, slices.Concat(missing, unsure, known), "and %d more nodes")...)
 }
 
 // settling is how long a speaker may take to announce a new address. It also covers small

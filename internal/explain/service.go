@@ -13,7 +13,7 @@ import (
 // announce them.
 func Service(w World, key string) (Story, error) {
 	v := newView(w)
-	if r, there := v.request(key); there {
+	if r, there := v.requests[key]; there {
 		return v.service(r), nil
 	}
 	if err := w.needs("whether there is a Service "+key, KindServices); err != nil {
@@ -27,7 +27,7 @@ func (v *view) service(r service.Request) Story {
 	if r.Owner == service.Anothers {
 		s.setSummary(r.NotAdopted != "", r.NotAdopted, r.Key()+" is not served by PureLB: "+r.Reason)
 		if len(r.Strange) > 0 {
-			s.add("Addresses", "another controller gave it "+texts(r.Strange)+"; PureLB gives no other Service the same")
+			s.add("Addresses", "another controller gave it "+joined(r.Strange)+"; PureLB gives no other Service the same")
 		}
 		return s
 	}
@@ -87,7 +87,7 @@ func (v *view) summarize(s *Story, r service.Request, choice ipam.Choice) {
 	case statusConflict, statusPartial, statusContested, statusUnknown:
 		s.setSummary(true, code, key+": "+message)
 	default:
-		text := fmt.Sprintf("%s has %s from %s", key, texts(r.Shown), choice.Result.From)
+		text := fmt.Sprintf("%s has %s from %s", key, joined(r.Shown), choice.Result.From)
 		for _, o := range v.outlooks[key] {
 			text += "; " + v.whereabouts(o)
 		}

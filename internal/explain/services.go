@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -97,8 +96,7 @@ func (v *view) exist(f Filter) error {
 	if f.Pool != "" && v.unknown(KindGroups) == "" && !slices.ContainsFunc(v.Groups, func(g v2.ServiceGroup) bool { return g.Name == f.Pool }) {
 		return fmt.Errorf("there is no ServiceGroup %q; there are %s", f.Pool, v.groupNames())
 	}
-	_, leased := v.node(f.Node)
-	if f.Node != "" && !leased && v.unknown(KindNodes, KindLeases) == "" && !slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool { return n.Name == f.Node }) {
+	if f.Node != "" && v.leased(f.Node) == nil && v.nodeObject(f.Node) == nil && v.unknown(KindNodes, KindLeases) == "" {
 		return fmt.Errorf("there is neither a node %q nor a Lease of one", f.Node)
 	}
 	return nil
@@ -290,12 +288,12 @@ func (v *view) contest(r service.Request) string {
 	if c := v.allocated(r); r.Contesting && c != nil {
 		return c.Message
 	}
-	return "another controller wrote " + texts(r.Strange) + " into its status, which PureLB did not give; set spec.loadBalancerClass so that one controller serves it"
+	return "another controller wrote " + joined(r.Strange) + " into its status, which PureLB did not give; set spec.loadBalancerClass so that one controller serves it"
 }
 
 // whyPending says why a Service that should have been served still waits.
 func (v *view) whyPending(r service.Request, choice ipam.Choice) string {
-	text := "it is to get " + texts(choice.Result.Addresses) + " from " + choice.Result.From
+	text := "it is to get " + joined(choice.Result.Addresses) + " from " + choice.Result.From
 	if v.unknown(KindServices, KindLeases, KindNodes) != "" {
 		text = "it is to get an address from " + choice.Result.From // the free addresses are unknown
 	}
@@ -317,7 +315,7 @@ func (v *view) whyUnwritten(r service.Request) string {
 	if v.Allocator != nil && !v.Allocator.Complete {
 		return ", but the allocator " + v.Allocator.Identity + ", which leads, has not read all Services yet"
 	}
-	if d, ok := v.delayed(r); ok {
+	if d := v.delayed(r); d != nil {
 		return ", but its status is not written for now" + v.until(d.Until) + ": " + d.Why
 	}
 	return ""

@@ -165,11 +165,8 @@ func (s Status) tables(most int) []Table {
 	}
 	tables = append(tables, Table{Title: "Services", Lines: []string{services}})
 	overall := Table{Title: "Overall: " + s.Overall}
-	for _, w := range s.Warnings[:min(len(s.Warnings), most)] {
-		overall.Lines = append(overall.Lines, "  "+w)
-	}
-	if more := len(s.Warnings) - most; more > 0 {
-		overall.Lines = append(overall.Lines, fmt.Sprintf("  and %d more; -o wide has all, and \"kubectl purelb services --problems\" lists Services", more))
+	for _, line := range atMost(most, s.Warnings, "and %d more; -o wide has all, and \"kubectl purelb services --problems\" lists Services") {
+		overall.Lines = append(overall.Lines, "  "+line)
 	}
 	return append(append(tables, overall), unreadTable(s.Unread)...)
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -83,6 +84,14 @@ func yes(is bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// atMost returns the first lines, and how many more there are in the words of more.
+func atMost(most int, lines []string, more string) []string {
+	if left := len(lines) - most; left > 0 {
+		return append(slices.Clone(lines[:most]), fmt.Sprintf(more, left))
+	}
+	return lines
 }
 
 func problemsTable(problems []string) []Table { return linesTable("Problems", problems) }

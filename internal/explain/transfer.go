@@ -82,7 +82,7 @@ func (t Transfer) Annotate(svc *corev1.Service) {
 // Clear empties the status of svc if its addresses do not move with it, and reports whether it does. A status that
 // has other addresses by now stays: PureLB may have given them.
 func (t Transfer) Clear(svc *corev1.Service) bool {
-	clears := t.renumbered && texts(service.Ingress(svc)) == strings.Join(t.IPs, ", ")
+	clears := t.renumbered && joined(service.Ingress(svc)) == strings.Join(t.IPs, ", ")
 	if clears {
 		svc.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 	}
@@ -126,14 +126,14 @@ func TransfersOf(w World, wish Wish) (Transfers, error) {
 		return Transfers{}, err
 	}
 	v, then := newView(w), w
-	all, requests := Transfers{Unread: v.unread(KindLeases, KindNodes, KindNamespaces, KindPods)}, v.requests()
+	all := Transfers{Unread: v.unread(KindLeases, KindNodes, KindNamespaces, KindPods)}
 	then.Services = nil
 	for i := range w.Services {
 		svc := w.Services[i].DeepCopy()
 		key := svc.Namespace + "/" + svc.Name
 		if wish.Only != "" && wish.Only != key {
 			// It does not move.
-		} else if t := v.transfer(svc, requests[key], wish); !t.apart || wish.Only != "" {
+		} else if t := v.transfer(svc, v.requests[key], wish); !t.apart || wish.Only != "" {
 			all.Services = append(all.Services, t)
 			if t.State == Ready {
 				t.Annotate(svc)
@@ -146,10 +146,9 @@ func TransfersOf(w World, wish Wish) (Transfers, error) {
 		return all, fmt.Errorf("there is no Service %s of type LoadBalancer", wish.Only)
 	}
 	after := newView(then)
-	requests = after.requests()
 	for i := range all.Services {
 		if t := &all.Services[i]; t.State == Ready && !wish.Leave {
-			after.judge(t, requests[t.Key()])
+			after.judge(t, after.requests[t.Key()])
 		}
 	}
 	stays := v.staying(all, wish.Leave)
@@ -186,22 +185,10 @@ func (v *view) staying(all Transfers, leave bool) map[string]string {
 	return stays
 }
 
-// requests returns the requests of all Services by their keys.
-func (v *view) requests() map[string]service.Request {
-	all := make(map[string]service.Request, len(v.plan.Requests))
-	for _, r := range v.plan.Requests {
-		all[r.Key()] = r
-	}
-	return all
-}
-
 // transfer returns the move of svc, whose request is r, before the decision of the allocator.
 func (v *view) transfer(svc *corev1.Service, r service.Request, wish Wish) Transfer {
-	t := Transfer{Namespace: svc.Namespace, Service: svc.Name, By: "PureLB", Groups: r.From}
+	t := Transfer{Namespace: svc.Namespace, Service: svc.Name, By: "PureLB", Groups: r.From, IPs: texts(service.Ingress(svc))}
 	ofNodes := v.ofNodes(svc)
-	for _, a := range service.Ingress(svc) {
-		t.IPs = append(t.IPs, a.String())
-	}
 	for _, s := range slots(svc) {
 		t.On = append(t.On, s.Node+" ("+s.Interface+")")
 	}
@@ -309,9 +296,7 @@ func (v *view) judge(t *Transfer, r service.Request) {
 		t.State, t.Why = Blocked, choice.Message
 		return
 	case t.renumbered:
-		for _, a := range choice.Addresses {
-			t.NewIPs = append(t.NewIPs, a.String())
-		}
+		t.NewIPs = texts(choice.Addresses)
 	}
 	var groups []string
 	for _, a := range choice.Addresses {
@@ -325,7 +310,7 @@ func (v *view) judge(t *Transfer, r service.Request) {
 // Unfinished says what is missing in w until the move of a Service, "namespace/name", is done, or returns "".
 func Unfinished(w World, key string, leave bool) string {
 	v := newView(w)
-	r, found := v.request(key)
+	r, found := v.requests[key]
 	if !found {
 		return "there is no Service of this name any more"
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -269,18 +270,12 @@ func (v *view) checkAgents() []Check {
 			continue
 		}
 		o := Object{config.KindLBNodeAgent, a.Namespace, a.Name}
-		matches := 0
-		for _, n := range v.Nodes {
-			if a.Selector.Matches(labels.Set(n.Labels)) {
-				matches++
-			}
-		}
-		if matches == 0 {
+		if !slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool { return a.Selector.Matches(labels.Set(n.Labels)) }) {
 			checks = append(checks, v.check(Warn, "", o, "spec.nodeSelector", fmt.Sprintf(": its nodeSelector (%s) matches 0 of the %d nodes", a.Selector, len(v.Nodes))))
 		}
 	}
 	for _, n := range v.Nodes {
-		if _, ok := v.state.Config.AgentFor(n.Labels); !ok {
+		if !v.configured(n) {
 			checks = append(checks, Check{Status: Warn, Object: "Node " + n.Name, Message: "Node " + n.Name + ": no usable LBNodeAgent is for it, so it announces nothing"})
 		}
 	}
@@ -332,30 +327,18 @@ func imagined(configs []bgpv1.BGPConfiguration) []map[string]string {
 		}
 		node := map[string]string{}
 		maps.Copy(node, c.Spec.NodeSelector.MatchLabels)
-		label := func(operator metav1.LabelSelectorOperator) {
-			for _, e := range c.Spec.NodeSelector.MatchExpressions {
-				if _, set := node[e.Key]; e.Operator == operator && !set {
-					node[e.Key] = oneOf(e, c.Spec.NodeSelector.MatchExpressions)
+		for _, e := range c.Spec.NodeSelector.MatchExpressions {
+			others := func(o metav1.LabelSelectorRequirement) bool { return o.Key != e.Key }
+			selector, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: slices.DeleteFunc(slices.Clone(c.Spec.NodeSelector.MatchExpressions), others)})
+			for _, value := range slices.Concat(e.Values, []string{""}) {
+				if _, set := node[e.Key]; !set && err == nil && selector.Matches(labels.Set{e.Key: value}) {
+					node[e.Key] = value
 				}
 			}
 		}
-		label(metav1.LabelSelectorOpIn)
-		label(metav1.LabelSelectorOpExists)
 		nodes = append(nodes, node)
 	}
 	return nodes
-}
-
-// oneOf returns a value of in that no NotIn of these expressions excludes, or "".
-func oneOf(in metav1.LabelSelectorRequirement, all []metav1.LabelSelectorRequirement) string {
-	for _, value := range in.Values {
-		if !slices.ContainsFunc(all, func(e metav1.LabelSelectorRequirement) bool {
-			return e.Operator == metav1.LabelSelectorOpNotIn && e.Key == in.Key && slices.Contains(e.Values, value)
-		}) {
-			return value
-		}
-	}
-	return ""
 }
 
 // checkServices reports for each Service of PureLB whether it gets the addresses that it

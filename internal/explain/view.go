@@ -33,9 +33,10 @@ type view struct {
 	peers election.Peers
 	// outlooks holds the Outlooks of the addresses of each Service, in its order.
 	outlooks map[string][]announce.Outlook
-	// objects holds the Services, and has holds their addresses, by key.
-	objects map[string]*corev1.Service
-	has     map[string][]netip.Addr
+	// objects holds the Services, has holds their addresses, and requests what they ask for, by key.
+	objects  map[string]*corev1.Service
+	has      map[string][]netip.Addr
+	requests map[string]service.Request
 }
 
 // node is the content of a node's Lease.
@@ -51,7 +52,7 @@ type node struct {
 }
 
 func newView(w World) *view {
-	v := &view{World: w, state: census.Of(w.Objects), objects: map[string]*corev1.Service{}, has: map[string][]netip.Addr{}}
+	v := &view{World: w, state: census.Of(w.Objects), objects: map[string]*corev1.Service{}, has: map[string][]netip.Addr{}, requests: map[string]service.Request{}}
 	if v.Guessed {
 		v.state.Config.Guessed(fmt.Sprintf("That PureLB is installed in %q is a guess; --purelb-namespace names another", v.Namespace))
 	}
@@ -69,6 +70,9 @@ func newView(w World) *view {
 		v.has[r.Key()] = v.held.Store.Held(ipam.Owner(r.Key()))
 	}
 	v.plan = v.state.Plan(requests)
+	for _, r := range v.plan.Requests {
+		v.requests[r.Key()] = r
+	}
 	v.readNodes()
 	v.outlooks = v.foresee(v.peers.Members)
 	return v
@@ -138,28 +142,36 @@ func (v *view) addresses() (all []announce.Outlook) {
 	return all
 }
 
-// request returns the request of the Service of that key.
-func (v *view) request(key string) (service.Request, bool) {
-	i := slices.IndexFunc(v.plan.Requests, func(r service.Request) bool { return r.Key() == key })
-	if i < 0 {
-		return service.Request{}, false
+// find returns the first of all that is meant, or nil.
+func find[T any](all []T, meant func(T) bool) *T {
+	if i := slices.IndexFunc(all, meant); i >= 0 {
+		return &all[i]
 	}
-	return v.plan.Requests[i], true
+	return nil
 }
 
-// node returns the content of that node's Lease.
-func (v *view) node(name string) (node, bool) {
-	i := slices.IndexFunc(v.nodes, func(n node) bool { return n.Node == name })
-	if i < 0 {
-		return node{}, false
-	}
-	return v.nodes[i], true
+// leased returns the content of a node's Lease, or nil.
+func (v *view) leased(name string) *node {
+	return find(v.nodes, func(n node) bool { return n.Node == name })
 }
 
 // lives reports whether a node has a valid Lease.
 func (v *view) lives(name string) bool {
-	n, ok := v.node(name)
-	return ok && n.Alive
+	n := v.leased(name)
+	return n != nil && n.Alive
+}
+
+// nodeObject returns the Node of that name, or nil.
+func (v *view) nodeObject(name string) *corev1.Node {
+	return find(v.Nodes, func(n corev1.Node) bool { return n.Name == name })
+}
+
+// labelsOf returns the labels of a node, or nil if it is not known.
+func (v *view) labelsOf(node string) map[string]string {
+	if n := v.nodeObject(node); n != nil {
+		return n.Labels
+	}
+	return nil
 }
 
 // slots returns the nodes that announce the local addresses of svc, by its annotations.
@@ -177,14 +189,16 @@ func (v *view) group(a netip.Addr, from string) string {
 	return from
 }
 
-// texts joins values with commas.
-func texts[T interface{ String() string }](values []T) string {
-	all := make([]string, len(values))
-	for i, v := range values {
-		all[i] = v.String()
+// texts returns values as texts.
+func texts[T fmt.Stringer](values []T) (all []string) {
+	for _, v := range values {
+		all = append(all, v.String())
 	}
-	return strings.Join(all, ", ")
+	return all
 }
+
+// joined joins values with commas.
+func joined[T fmt.Stringer](values []T) string { return strings.Join(texts(values), ", ") }
 
 // NeedsEndpoints reports whether the announcements of nodes in w depend on the endpoints of
 // Services.
