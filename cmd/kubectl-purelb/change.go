@@ -43,39 +43,32 @@ func (s step) stopped(why string) { *s.state, *s.why = explain.Stopped, why }
 func (o *options) changing(cmd *cobra.Command, usual time.Duration, planned func(explain.World, []string) (plan, error)) *cobra.Command {
 	var dry bool
 	var limit time.Duration
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		o.noBGP = true
 		if !dry && len(o.files) > 0 {
 			return fmt.Errorf("%s changes a cluster; with files use --dry-run", cmd.CommandPath())
 		}
-		o.noBGP = true
-		w, err := o.world(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if w.Uninstalled != "" {
-			fmt.Fprintln(o.errs, "note:", w.Uninstalled)
-		}
-		p, err := planned(w, args)
-		if err != nil {
-			return err
-		}
-		if !dry {
-			r, err := o.newReader()
-			if err != nil {
-				return err
-			}
-			r.namespace = w.Namespace
-			for _, together := range p.steps(r) {
-				if !o.carryOut(cmd.Context(), r, &w, together, limit) {
-					break // The first Service that is not done stops the command.
-				}
-			}
-		}
-		return o.finish(p.answer, p.problem())
+		return nil
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "Change nothing")
 	cmd.Flags().DurationVar(&limit, "timeout", usual, "How long to wait for each Service")
-	return cmd
+	return o.answering(cmd, func(w explain.World, args []string) (answer, bool, error) {
+		p, err := planned(w, args)
+		if err != nil || dry {
+			return p.answer, err == nil && p.problem(), err
+		}
+		r, err := o.newReader()
+		if err != nil {
+			return nil, false, err
+		}
+		r.namespace = w.Namespace
+		for _, together := range p.steps(r) {
+			if !o.carryOut(cmd.Context(), r, &w, together, limit) {
+				break // The first Service that is not done stops the command.
+			}
+		}
+		return p.answer, p.problem(), nil
+	})
 }
 
 // carryOut changes Services together, waits for each of them, and reports whether all are done in time.
@@ -100,13 +93,11 @@ func (o *options) carryOut(ctx context.Context, r *reader, w *explain.World, tog
 		}
 	}
 	for _, s := range together {
-		waiting, cancel := context.WithTimeout(ctx, limit)
-		why, err := await(waiting, o, limit/100, func(ctx context.Context) (string, bool, error) {
+		why, _, err := await(ctx, o, limit, limit/100, func(ctx context.Context) (string, bool, error) {
 			err := r.refresh(ctx, w, s)
 			why := s.missing(*w)
 			return why, why == "", err
 		})
-		cancel()
 		if err != nil {
 			why = oneLine(err)
 		}
@@ -155,24 +146,48 @@ func (r *reader) annotate(ctx context.Context, o client.Object, name string, val
 	return nil
 }
 
+// waiting completes cmd, which asks once or until done is true. Its answer tells of a problem if it is bad, or if
+// the time is over before it is done.
+func waiting[A answer](o *options, cmd *cobra.Command, usage string, ask func(context.Context) (a A, done bool, err error), bad func(A) bool) *cobra.Command {
+	var wait bool
+	var limit time.Duration
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		once := ask
+		if wait && len(o.files) == 0 {
+			if _, err := o.newReader(); err != nil {
+				return err // Waiting does not change the kubeconfig.
+			}
+			once = func(ctx context.Context) (A, bool, error) { return await(ctx, o, limit, pause, ask) }
+		}
+		a, done, err := once(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return o.finish(a, bad(a) || wait && !done)
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, usage)
+	cmd.Flags().DurationVar(&limit, "timeout", 5*time.Minute, "How long to wait")
+	return cmd
+}
+
 // pause is the time between two questions about a whole cluster.
 const pause = 2 * time.Second
 
-// await calls ask every so often until done is true or ctx ends, and returns the last answer. It fails if there
-// was no answer, or if another attempt cannot succeed.
-func await[T any](ctx context.Context, o *options, every time.Duration, ask func(context.Context) (answer T, done bool, err error)) (T, error) {
-	var last, none T
-	var said string
-	answered := false
+// await calls ask every so often until done is true or the time is over, and returns the last answer. It fails if
+// there was no answer, or if another attempt cannot succeed.
+func await[T any](ctx context.Context, o *options, limit, every time.Duration, ask func(context.Context) (answer T, done bool, err error)) (last T, _ bool, _ error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	answered, said := false, ""
 	for {
 		answer, done, err := ask(ctx)
 		switch {
 		case err == nil && done:
-			return answer, nil
+			return answer, true, nil
 		case err == nil:
 			last, answered, said = answer, true, ""
 		case ctx.Err() == nil && hopeless(err):
-			return none, err
+			return last, false, err
 		case ctx.Err() == nil && err.Error() != said:
 			said = err.Error()
 			fmt.Fprintln(o.errs, "asking again:", said)
@@ -180,9 +195,9 @@ func await[T any](ctx context.Context, o *options, every time.Duration, ask func
 		switch {
 		case backoff.Sleep(ctx, every):
 		case answered:
-			return last, nil
+			return last, false, nil
 		default:
-			return none, fmt.Errorf("there was no answer in time: %w", err)
+			return last, false, fmt.Errorf("there was no answer in time: %w", err)
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,9 +13,8 @@ import (
 )
 
 func newCheck(o *options) *cobra.Command {
-	var before, wait bool
-	var limit time.Duration
-	cmd := &cobra.Command{
+	var before bool
+	cmd := waiting(o, &cobra.Command{
 		Use: "check", Short: "Check the cluster, before PureLB is installed and after", Args: noArguments,
 		Long: `Check the cluster, before PureLB is installed (--pre) and after: Kubernetes, the
 installation, the configuration, the nodes, the routers and the Services.
@@ -31,46 +28,21 @@ as that of another load balancer in the cluster.`,
 		Example: `  kubectl purelb check --pre
   kubectl purelb check --wait --timeout 2m
   kubectl purelb check -o short`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(o.files) > 0 {
-				return errors.New("check looks at a cluster, not at files; validate looks at files")
-			}
-			r, err := o.newReader()
-			if err != nil {
-				return err
-			}
-			var unread bool
-			ask := func(ctx context.Context) (explain.Checkup, bool, error) {
-				c, failed, err := r.checkUp(ctx, before)
-				unread = failed
-				return c, !wait || !c.Again() && !unread, err
-			}
-			var c explain.Checkup
-			if wait {
-				ctx, cancel := context.WithTimeout(cmd.Context(), limit)
-				defer cancel()
-				c, err = await(ctx, o, pause, ask)
-			} else {
-				c, _, err = ask(cmd.Context())
-			}
-			if err != nil {
-				return err
-			}
-			return o.finish(c, c.Bad() || wait && (c.Again() || unread))
-		},
-	}
+	}, "Wait until there is neither a fault nor a warning that may end by itself",
+		func(ctx context.Context) (explain.Checkup, bool, error) { return o.checkUp(ctx, before) }, explain.Checkup.Bad)
 	cmd.Flags().BoolVar(&before, "pre", false, "Check only what PureLB needs to be installed")
-	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until there is neither a fault nor a warning that may end by itself")
-	cmd.Flags().DurationVar(&limit, "timeout", 5*time.Minute, "How long to wait")
 	return cmd
 }
 
-// checkUp checks the cluster once. unread says that a part could not be read, and that another
-// attempt may succeed.
-func (r *reader) checkUp(ctx context.Context, before bool) (c explain.Checkup, unread bool, err error) {
+// checkUp checks the cluster. done is true if a longer wait cannot improve the result.
+func (o *options) checkUp(ctx context.Context, before bool) (c explain.Checkup, done bool, err error) {
+	r, err := o.cluster()
+	if err != nil {
+		return c, false, err
+	}
 	w, err := r.read(ctx)
 	if err != nil {
-		return explain.Checkup{}, false, fmt.Errorf("check the cluster: %w", err)
+		return c, false, fmt.Errorf("check the cluster: %w", err)
 	}
 	f := r.facts(ctx, before)
 	if !before {
@@ -79,29 +51,23 @@ func (r *reader) checkUp(ctx context.Context, before bool) (c explain.Checkup, u
 			f.Unsaid["wire"] = oneLine(err)
 		}
 	}
-	return explain.CheckUp(w, f, before), w.Failed(), nil
+	c = explain.CheckUp(w, f, before)
+	return c, !c.Again() && !w.Failed(), nil
 }
 
 // listen asks the agents who answers for addresses. It returns what is wrong, and an error if some of the
 // answers are not known.
 func (r *reader) listen(ctx context.Context, asked []explain.ToProbe) (wrong []string, err error) {
-	if len(asked) == 0 {
-		return nil, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	said, errs := make([]string, len(asked)), make([]error, len(asked))
-	var all sync.WaitGroup
-	for i, one := range asked {
-		all.Go(func() { said[i], errs[i] = r.prober().hear(ctx, one) })
-	}
-	all.Wait()
+	parallel(len(asked), atOnce, func(i int) { said[i], errs[i] = r.hear(ctx, asked[i]) })
 	return slices.DeleteFunc(said, func(text string) bool { return text == "" }), errors.Join(errs...)
 }
 
 // hear asks about one address. It returns what is wrong, or "".
-func (p *prober) hear(ctx context.Context, one explain.ToProbe) (wrong string, err error) {
-	answers, err := p.ask(ctx, one.Address, one.Nodes)
+func (r *reader) hear(ctx context.Context, one explain.ToProbe) (wrong string, err error) {
+	answers, err := r.probe(ctx, one.Address, one.Nodes)
 	if err != nil {
 		return "", err
 	}

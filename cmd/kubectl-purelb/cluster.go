@@ -49,15 +49,20 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := newProber(cfg, "")
+	pods, err := newPods(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return &reader{WithWatch: c, serverClock: clock, pods: pods, asked: o, namespace: o.purelb}, nil
 }
 
-// prober returns what sends requests to pods of PureLB.
-func (r *reader) prober() *prober { return &prober{r.pods, r.namespace} }
+// cluster returns a reader for a command that cannot use files.
+func (o *options) cluster() (*reader, error) {
+	if len(o.files) > 0 {
+		return nil, errors.New("this command asks a cluster; it cannot use files")
+	}
+	return o.newReader()
+}
 
 // connection returns the connection that flags and kubeconfig choose.
 func (o *options) connection() (*rest.Config, error) {

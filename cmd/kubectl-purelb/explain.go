@@ -69,15 +69,17 @@ func explainableOf(name string) (explainable, error) {
 // newExplain makes the command whose answers are sentences.
 func newExplain(o *options) *cobra.Command {
 	var one explainable
-	cmd := o.command("explain (TYPE NAME | TYPE/NAME)", "Explain in sentences why something is as it is", "",
-		`  kubectl purelb explain service web -n default
+	cmd := o.answering(&cobra.Command{
+		Use: "explain (TYPE NAME | TYPE/NAME)", Short: "Explain in sentences why something is as it is", ValidArgsFunction: o.completeSubject,
+		Long: "Explain in sentences why something is as it is. The first line is the answer. The exit code\nis 1 if it tells of a problem. The types are:\n",
+		Example: `  kubectl purelb explain service web -n default
   kubectl purelb explain svc/web
   kubectl purelb explain service default/web
   kubectl purelb explain ip 192.0.2.10
   kubectl purelb explain group default
   kubectl purelb explain node node-1
   kubectl purelb explain lbna/default`,
-		func(cmd *cobra.Command, args []string) (err error) {
+		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) == 0 {
 				return nil
 			}
@@ -90,23 +92,21 @@ func newExplain(o *options) *cobra.Command {
 			}
 			return one.form(o.subject.Name)
 		},
-		func(w explain.World, _ []string) (answer, bool, error) {
-			if one.configures && !strings.Contains(o.subject.Name, "/") {
-				if in := o.scope(w); in != "" {
-					o.subject.Name = in + "/" + o.subject.Name
-				}
+	}, func(w explain.World, _ []string) (answer, bool, error) {
+		if one.configures && !strings.Contains(o.subject.Name, "/") {
+			if in := o.scope(w); in != "" {
+				o.subject.Name = in + "/" + o.subject.Name
 			}
-			s, err := one.story(w, o.subject.Name)
-			return s, s.Problem, err
-		})
-	cmd.Long = "Explain in sentences why something is as it is. The first line is the answer. The exit code\nis 1 if it tells of a problem. The types are:\n"
+		}
+		s, err := one.story(w, o.subject.Name)
+		return s, s.Problem, err
+	})
 	for _, one := range explainables {
 		cmd.Long += fmt.Sprintf("\n  %-17s %s", one.kind, one.short)
 		if len(one.names) > 0 {
 			cmd.Long += " (" + strings.Join(one.names, ", ") + ")"
 		}
 	}
-	cmd.ValidArgsFunction = o.completeSubject
 	withArguments := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

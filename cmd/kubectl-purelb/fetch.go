@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,20 +81,14 @@ type fetched struct {
 // fetch reads the logs of the containers of pods, and the pages that they serve, of several pods in parallel. It
 // closes the channel after the last file.
 func fetch(ctx context.Context, c kubernetes.Interface, pods []corev1.Pod) <-chan fetched {
-	out, slots := make(chan fetched), make(chan struct{}, fetchers)
-	var all sync.WaitGroup
-	for i := range pods {
-		all.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
+	out := make(chan fetched)
+	go func() {
+		defer close(out)
+		parallel(len(pods), fetchers, func(i int) {
 			ctx, cancel := context.WithTimeout(ctx, podLimit)
 			defer cancel()
 			fetchPod(ctx, c, &pods[i], out)
 		})
-	}
-	go func() {
-		all.Wait()
-		close(out)
 	}()
 	return out
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,11 +37,8 @@ of the ServiceGroup.`,
 		Example: `  kubectl purelb ipam release-orphans public
   kubectl purelb ipam release-orphans public --confirm`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(o.files) > 0 {
-				return errors.New("release-orphans asks the allocator of a cluster; it cannot use files")
-			}
 			o.asksAllocator, o.noBGP = true, true
-			r, err := o.newReader()
+			r, err := o.cluster()
 			if err != nil {
 				return err
 			}

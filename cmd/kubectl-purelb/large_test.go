@@ -135,11 +135,11 @@ func TestAProbeOfALargeClusterAsksAllAgents(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	p, err := newProber(&rest.Config{Host: server.URL}, installNamespace)
+	pods, err := newPods(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers, err := p.ask(t.Context(), ip, nil)
+	answers, err := (&reader{pods: pods, namespace: installNamespace}).probe(t.Context(), ip, nil)
 	if err != nil || len(answers) != manyNodes {
 		t.Fatalf("%v: %d answers", err, len(answers))
 	}

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,15 +38,12 @@ is 1 if the wire is not as it should be, or if nothing is known of it.`,
   kubectl purelb probe 2001:db8::10 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ip := netip.MustParseAddr(args[0]).Unmap()
-			if len(o.files) > 0 {
-				return errors.New("probe asks the agents of a cluster; it cannot use files")
-			}
-			r, err := o.newReader()
+			r, err := o.cluster()
 			if err != nil {
 				return err
 			}
 			r.find(cmd.Context())
-			answers, err := r.prober().ask(cmd.Context(), ip, nodes)
+			answers, err := r.probe(cmd.Context(), ip, nodes)
 			if err != nil {
 				return err
 			}
@@ -59,13 +55,8 @@ is 1 if the wire is not as it should be, or if nothing is known of it.`,
 	return cmd
 }
 
-// prober sends requests to pods through the proxy of the API server.
-type prober struct {
-	kubernetes.Interface
-	namespace string
-}
-
-func newProber(config *rest.Config, namespace string) (*prober, error) {
+// newPods returns what sends requests to pods through the proxy of the API server.
+func newPods(config *rest.Config) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = "application/json" // as agents read and write
 	config.QPS = -1                         // All requests are limited by their users; the default of five a second is too slow.
@@ -73,7 +64,7 @@ func newProber(config *rest.Config, namespace string) (*prober, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the client: %w", err)
 	}
-	return &prober{c, namespace}, nil
+	return c, nil
 }
 
 const (
@@ -88,33 +79,25 @@ const (
 	tokenLife = 10 * time.Minute
 )
 
-// ask asks the agents of nodes, or all agents if nodes is empty.
-func (p *prober) ask(ctx context.Context, ip netip.Addr, nodes []string) ([]probe.Answer, error) {
-	agents, err := p.agents(ctx, nodes)
+// probe asks the agents of nodes, or all agents if nodes is empty.
+func (r *reader) probe(ctx context.Context, ip netip.Addr, nodes []string) ([]probe.Answer, error) {
+	agents, err := r.agents(ctx, nodes)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout(len(agents)))
 	defer cancel()
-	token, err := p.token(ctx, ip)
+	token, err := r.token(ctx, ip)
 	if err != nil {
 		return nil, err
 	}
 	answers := make([]probe.Answer, len(agents))
-	slots := make(chan struct{}, atOnce)
-	var all sync.WaitGroup
-	for i, a := range agents {
-		all.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			answer, err := p.askOne(ctx, a, token, ip)
-			if err != nil {
-				answer = probe.Unanswered(a.node, ip, oneLine(p.because(err)))
-			}
-			answers[i] = answer
-		})
-	}
-	all.Wait()
+	parallel(len(agents), atOnce, func(i int) {
+		var err error
+		if answers[i], err = r.askOne(ctx, agents[i], token, ip); err != nil {
+			answers[i] = probe.Unanswered(agents[i].node, ip, oneLine(r.because(err)))
+		}
+	})
 	return answers, nil
 }
 
@@ -125,10 +108,10 @@ func probeTimeout(agents int) time.Duration {
 }
 
 // agents returns the running agents of nodes, or all if nodes is empty.
-func (p *prober) agents(ctx context.Context, nodes []string) ([]monitored, error) {
-	pods, err := p.CoreV1().Pods(p.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=purelb"})
+func (r *reader) agents(ctx context.Context, nodes []string) ([]monitored, error) {
+	pods, err := r.pods.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=purelb"})
 	if err != nil {
-		return nil, fmt.Errorf("list the agents: %w", p.because(err))
+		return nil, fmt.Errorf("list the agents: %w", r.because(err))
 	}
 	agents := slices.DeleteFunc(serving(pods.Items, "lbnodeagent"), func(a monitored) bool { return len(nodes) > 0 && !slices.Contains(nodes, a.node) })
 	for _, node := range nodes {
@@ -137,34 +120,34 @@ func (p *prober) agents(ctx context.Context, nodes []string) ([]monitored, error
 		}
 	}
 	if len(agents) == 0 {
-		return nil, fmt.Errorf("no agent runs in namespace %s (--purelb-namespace names another)", p.namespace)
+		return nil, fmt.Errorf("no agent runs in namespace %s (--purelb-namespace names another)", r.namespace)
 	}
 	return agents, nil
 }
 
 // token creates a token that is valid only for a probe of ip.
-func (p *prober) token(ctx context.Context, ip netip.Addr) (string, error) {
-	request, err := p.CoreV1().ServiceAccounts(p.namespace).CreateToken(ctx, probe.Account, &authenticationv1.TokenRequest{
+func (r *reader) token(ctx context.Context, ip netip.Addr) (string, error) {
+	request, err := r.pods.CoreV1().ServiceAccounts(r.namespace).CreateToken(ctx, probe.Account, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{probe.Audience(ip)}, ExpirationSeconds: new(int64(tokenLife.Seconds()))},
 	}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return "", fmt.Errorf("there is no ServiceAccount %s/%s: the chart makes it, unless prober.enabled is false", p.namespace, probe.Account)
+		return "", fmt.Errorf("there is no ServiceAccount %s/%s: the chart makes it, unless prober.enabled is false", r.namespace, probe.Account)
 	case err != nil:
-		return "", fmt.Errorf("make a token for the agents: %w", p.because(err))
+		return "", fmt.Errorf("make a token for the agents: %w", r.because(err))
 	}
 	return request.Status.Token, nil
 }
 
 // askOne asks one agent. It tries again if an overloaded agent sends Retry-After.
-func (p *prober) askOne(ctx context.Context, a monitored, token string, ip netip.Addr) (answer probe.Answer, err error) {
+func (r *reader) askOne(ctx context.Context, a monitored, token string, ip netip.Addr) (answer probe.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, agentTimeout)
 	defer cancel()
 	body, err := json.Marshal(probe.Request{Address: ip})
 	if err != nil {
 		return answer, err
 	}
-	text, err := p.CoreV1().RESTClient().Post().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", a.pod, a.port)).SubResource("proxy").Suffix(probe.Path).
+	text, err := r.through(r.pods.CoreV1().RESTClient().Post(), a, probe.Path).
 		SetHeader(probe.Header, token).SetHeader("Content-Type", "application/json").Body(body).MaxRetries(busyTries).DoRaw(ctx)
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
@@ -196,9 +179,9 @@ func said(text []byte, err error) error {
 const longest = 500
 
 // because adds to err which Role has the right, if err is about a missing right.
-func (p *prober) because(err error) error {
+func (r *reader) because(err error) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w (the Role purelb-prober of namespace %s has that right)", err, p.namespace)
+		return fmt.Errorf("%w (the Role purelb-prober of namespace %s has that right)", err, r.namespace)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 
 	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/announce/agentstate"
@@ -31,6 +32,20 @@ const (
 	// More agents matter only for a Service with addresses in several networks.
 	mostAgents = 8
 )
+
+// parallel calls do with each number below n, at most that many at a time.
+func parallel(n, most int, do func(i int)) {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, most)
+	for i := range n {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	all.Wait()
+}
 
 // monitored is a pod and the port of its metrics.
 type monitored struct {
@@ -55,13 +70,17 @@ func serving(pods []corev1.Pod, name string) (all []monitored) {
 	return all
 }
 
-// state reads the state of a program in a pod, through the proxy of the API server: the whole, or only what concerns
-// these addresses. program and format are what the pod must be, and most is the largest number of bytes to read.
-func (p *prober) state(ctx context.Context, at monitored, program string, format int, addresses []string, most int64, into any) error {
+// through sends a request to a path of a program in a pod, through the proxy of the API server.
+func (r *reader) through(request *rest.Request, to monitored, path string) *rest.Request {
+	return request.Namespace(r.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", to.pod, to.port)).SubResource("proxy").Suffix(path)
+}
+
+// state reads the state of a program in a pod: the whole, or only what concerns these addresses. program and format
+// are what the pod must be, and most is the largest number of bytes to read.
+func (r *reader) state(ctx context.Context, at monitored, program string, format int, addresses []string, most int64, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
-	request := p.CoreV1().RESTClient().Get().Namespace(p.namespace).Resource("pods").Name(fmt.Sprintf("http:%s:%d", at.pod, at.port)).SubResource("proxy").
-		Suffix(allocstate.Path).MaxRetries(0)
+	request := r.through(r.pods.CoreV1().RESTClient().Get(), at, allocstate.Path).MaxRetries(0)
 	if len(addresses) > 0 {
 		request = request.Param(agentstate.ByAddress, strings.Join(addresses, ","))
 	}
@@ -121,7 +140,7 @@ func (r *reader) allocatorState(ctx context.Context, pods []corev1.Pod, leader s
 	last := explain.NewUnheard("", explain.Absent, "no running allocator was found")
 	for _, one := range asked[:min(len(asked), mostAllocators)] {
 		var s allocstate.State
-		switch err := r.prober().state(ctx, one, "allocator", allocstate.Format, nil, allocstate.MaxBytes, &s); {
+		switch err := r.state(ctx, one, "allocator", allocstate.Format, nil, allocstate.MaxBytes, &s); {
 		case err != nil:
 			last = r.unheard("", one.pod, err)
 		case s.Leading:
@@ -140,30 +159,28 @@ func (r *reader) agentStates(ctx context.Context, pods []corev1.Pod, wants expla
 	for _, ip := range wants.Addresses {
 		about = append(about, ip.String())
 	}
+	nodes := wants.Agents[:min(len(wants.Agents), mostAgents)]
+	said, missing := make([]*agentstate.State, len(nodes)), make([]explain.Unread, len(nodes))
+	parallel(len(nodes), mostAgents, func(i int) {
+		missing[i] = explain.NewUnheard(nodes[i], explain.Absent, "no running agent was found there")
+		at := slices.IndexFunc(agents, func(m monitored) bool { return m.node == nodes[i] })
+		if at < 0 {
+			return
+		}
+		var s agentstate.State
+		if err := r.state(ctx, agents[at], "agent", agentstate.Format, about, 2*agentstate.MaxBytes, &s); err != nil {
+			missing[i] = r.unheard(nodes[i], agents[at].pod, err)
+			return
+		}
+		said[i] = &s
+	})
 	states = map[string]*agentstate.State{}
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for _, node := range wants.Agents[:min(len(wants.Agents), mostAgents)] {
-		all.Go(func() {
-			var s agentstate.State
-			why := explain.NewUnheard(node, explain.Absent, "no running agent was found there")
-			i := slices.IndexFunc(agents, func(m monitored) bool { return m.node == node })
-			heard := i >= 0
-			if heard {
-				if err := r.prober().state(ctx, agents[i], "agent", agentstate.Format, about, 2*agentstate.MaxBytes, &s); err != nil {
-					heard, why = false, r.unheard(node, agents[i].pod, err)
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if heard {
-				states[node] = &s
-			} else {
-				unheard = append(unheard, why)
-			}
-		})
+	for i, node := range nodes {
+		if said[i] == nil {
+			unheard = append(unheard, missing[i])
+			continue
+		}
+		states[node] = said[i]
 	}
-	all.Wait()
-	slices.SortFunc(unheard, func(a, b explain.Unread) int { return strings.Compare(a.Kind, b.Kind) })
 	return states, unheard
 }

@@ -22,15 +22,13 @@ import (
 func (r *reader) ask(ctx context.Context, f *inventory) ([]explain.Unread, error) {
 	asked := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.later || r.asked.noBGP && k.Group == bgpv1.GroupVersion.Group })
 	errs := make([]error, len(asked))
-	var all sync.WaitGroup
-	for i, k := range asked {
+	parallel(len(asked), len(asked), func(i int) {
 		var opts []client.ListOption
-		if k.home {
+		if k := asked[i]; k.home {
 			opts = []client.ListOption{client.InNamespace(r.namespace), k.labels}
 		}
-		all.Go(func() { errs[i] = k.read(ctx, r, f, opts...) })
-	}
-	all.Wait()
+		errs[i] = asked[i].read(ctx, r, f, opts...)
+	})
 	var unread []explain.Unread
 	for i, k := range asked {
 		if errs[i] != nil {

@@ -194,7 +194,7 @@ func TestWaitingOutlastsAServerThatIsAway(t *testing.T) {
 	var complaints bytes.Buffer
 	o := &options{errs: &complaints}
 	errs := []error{syscall.ECONNREFUSED, context.DeadlineExceeded}
-	s, err := await(t.Context(), o, pause, func(context.Context) (explain.Status, bool, error) {
+	s, _, err := await(t.Context(), o, time.Minute, pause, func(context.Context) (explain.Status, bool, error) {
 		if len(errs) > 0 {
 			err := errs[0]
 			errs = errs[1:]

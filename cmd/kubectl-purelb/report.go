@@ -76,10 +76,7 @@ type about struct {
 
 // report writes a report to the file name. Without a name, it makes one from the time.
 func (o *options) report(ctx context.Context, name string, nodes []string) error {
-	if len(o.files) > 0 {
-		return errors.New("report collects from a cluster, and not from files")
-	}
-	r, err := o.newReader()
+	r, err := o.cluster()
 	if err != nil {
 		return err
 	}

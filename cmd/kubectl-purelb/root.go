@@ -105,31 +105,27 @@ func (o *options) clusterWorld(ctx context.Context) (explain.World, error) {
 // answer is what a command prints.
 type answer interface{ Tables() []explain.Table }
 
-// command returns a command that reads a world and prints an answer. run makes the answer, and
-// reports whether it has problems.
-func (o *options) command(use, short, long, example string, args cobra.PositionalArgs,
-	run func(explain.World, []string) (a answer, problems bool, err error),
-) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Long: long, Example: example, Args: args,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			w, err := o.world(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if w.Uninstalled != "" {
-				fmt.Fprintln(o.errs, "note:", w.Uninstalled)
-			}
-			if len(o.files) > 0 && w.Guessed && w.Namespace != installNamespace {
-				fmt.Fprintf(o.errs, "note: nothing shows where PureLB is; namespace %s is assumed, because its configuration is there; --purelb-namespace names another\n", w.Namespace)
-			}
-			a, problems, err := run(w, args)
-			if err != nil {
-				return err
-			}
-			return o.finish(a, problems)
-		},
+// answering completes cmd, which reads a world and prints an answer. run makes the answer, and reports whether it
+// has problems.
+func (o *options) answering(cmd *cobra.Command, run func(explain.World, []string) (a answer, problems bool, err error)) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		w, err := o.world(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if w.Uninstalled != "" {
+			fmt.Fprintln(o.errs, "note:", w.Uninstalled)
+		}
+		if len(o.files) > 0 && w.Guessed && w.Namespace != installNamespace {
+			fmt.Fprintf(o.errs, "note: nothing shows where PureLB is; namespace %s is assumed, because its configuration is there; --purelb-namespace names another\n", w.Namespace)
+		}
+		a, problems, err := run(w, args)
+		if err != nil {
+			return err
+		}
+		return o.finish(a, problems)
 	}
+	return cmd
 }
 
 // finish prints a. It returns errProblems if problems is true.

@@ -13,14 +13,15 @@ import (
 func newPools(o *options) *cobra.Command {
 	var f explain.Filter
 	var services bool
-	cmd := o.command("pools", "Show how full the ranges of addresses are", "",
-		`  kubectl purelb pools
+	cmd := o.answering(&cobra.Command{
+		Use: "pools", Short: "Show how full the ranges of addresses are", Args: noArguments,
+		Example: `  kubectl purelb pools
   kubectl purelb pools --group default -o wide`,
-		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
-			f.Namespace = o.scope(w)
-			p, err := explain.PoolsOf(w, f, services)
-			return p, false, err
-		})
+	}, func(w explain.World, _ []string) (answer, bool, error) {
+		f.Namespace = o.scope(w)
+		p, err := explain.PoolsOf(w, f, services)
+		return p, false, err
+	})
 	o.byNamespace(cmd)
 	byGroup(cmd, &f.Pool, "Only the ranges of this ServiceGroup")
 	cmd.Flags().BoolVar(&services, "show-services", false, "Name the Services below each range")
@@ -29,19 +30,20 @@ func newPools(o *options) *cobra.Command {
 
 func newServices(o *options) *cobra.Command {
 	var f explain.Filter
-	cmd := o.command("services", "List the Services of PureLB: their addresses, who announces them, what is wrong",
-		`List the Services that PureLB serves, of all namespaces. Those of other controllers are
+	cmd := o.answering(&cobra.Command{
+		Use: "services", Short: "List the Services of PureLB: their addresses, who announces them, what is wrong", Args: noArguments,
+		Long: `List the Services that PureLB serves, of all namespaces. Those of other controllers are
 left out; -n selects a namespace. With --problems the exit code is 1 if there are any.`,
-		`  kubectl purelb services
+		Example: `  kubectl purelb services
   kubectl purelb services --problems
   kubectl purelb services --node node-1
   kubectl purelb services --ip 192.0.2.10
   kubectl purelb services -n shop`,
-		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
-			f.Namespace = o.scope(w)
-			s, err := explain.ServicesOf(w, f)
-			return s, f.Problems && s.Problems > 0, err
-		})
+	}, func(w explain.World, _ []string) (answer, bool, error) {
+		f.Namespace = o.scope(w)
+		s, err := explain.ServicesOf(w, f)
+		return s, f.Problems && s.Problems > 0, err
+	})
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if f.IP == "" {
 			return nil
@@ -63,17 +65,18 @@ left out; -n selects a namespace. With --problems the exit code is 1 if there ar
 func newElection(o *options) *cobra.Command {
 	var node, drain string
 	var check bool
-	cmd := o.command("election", "Show which nodes can announce local addresses, and which do",
-		`Show which nodes can announce local addresses, and which do, by the Leases of their agents.
+	cmd := o.answering(&cobra.Command{
+		Use: "election", Short: "Show which nodes can announce local addresses, and which do", Args: noArguments,
+		Long: `Show which nodes can announce local addresses, and which do, by the Leases of their agents.
 Agents hear of each other by gossip, and learn within a second of what the Leases show
 minutes later.`,
-		`  kubectl purelb election
+		Example: `  kubectl purelb election
   kubectl purelb election --check
   kubectl purelb election --simulate-drain node-1`,
-		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
-			e, err := explain.ElectionOf(w, node, drain)
-			return e, check && len(e.Problems) > 0, err
-		})
+	}, func(w explain.World, _ []string) (answer, bool, error) {
+		e, err := explain.ElectionOf(w, node, drain)
+		return e, check && len(e.Problems) > 0, err
+	})
 	cmd.Flags().StringVar(&node, "node", "", "Only this node")
 	cmd.Flags().StringVar(&drain, "simulate-drain", "", "Show where the addresses of this node would go")
 	cmd.Flags().BoolVar(&check, "check", false, "Exit with 1 if there are problems")
@@ -108,14 +111,15 @@ func newBGP(o *options) *cobra.Command {
 func newSessions(o *options) *cobra.Command {
 	var node string
 	var check bool
-	cmd := o.command("sessions", "List the BGP sessions of all nodes", "",
-		`  kubectl purelb bgp sessions
+	cmd := o.answering(&cobra.Command{
+		Use: "sessions", Short: "List the BGP sessions of all nodes", Args: noArguments,
+		Example: `  kubectl purelb bgp sessions
   kubectl purelb bgp sessions --check
   kubectl purelb bgp sessions --node node-1 -o json`,
-		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
-			s, err := explain.SessionsOf(w, node)
-			return s, check && len(s.Problems) > 0, err
-		})
+	}, func(w explain.World, _ []string) (answer, bool, error) {
+		s, err := explain.SessionsOf(w, node)
+		return s, check && len(s.Problems) > 0, err
+	})
 	cmd.Flags().StringVar(&node, "node", "", "Only this node")
 	cmd.Flags().BoolVar(&check, "check", false, "Exit with 1 if there are problems")
 	return cmd
@@ -124,20 +128,21 @@ func newSessions(o *options) *cobra.Command {
 func newDataplane(o *options) *cobra.Command {
 	var f explain.DataplaneFilter
 	var importOnly, exportOnly, check bool
-	cmd := o.command("dataplane", "Show which addresses nodes announce by BGP, and which routes they have learned",
-		`Show which addresses nodes announce by BGP, to whom, and for which Services, and which
+	cmd := o.answering(&cobra.Command{
+		Use: "dataplane", Short: "Show which addresses nodes announce by BGP, and which routes they have learned", Args: noArguments,
+		Long: `Show which addresses nodes announce by BGP, to whom, and for which Services, and which
 routes they have learned and put into their routing tables.`,
-		`  kubectl purelb bgp dataplane
+		Example: `  kubectl purelb bgp dataplane
   kubectl purelb bgp dataplane --check --import-only
   kubectl purelb bgp dataplane --node node-1`,
-		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
-			if importOnly && exportOnly {
-				return nil, false, errors.New("--import-only and --export-only leave nothing to show; use one of them")
-			}
-			f.NoImports, f.NoExports = exportOnly, importOnly
-			d, err := explain.DataplaneOf(w, f)
-			return d, check && len(d.Problems) > 0, err
-		})
+	}, func(w explain.World, _ []string) (answer, bool, error) {
+		if importOnly && exportOnly {
+			return nil, false, errors.New("--import-only and --export-only leave nothing to show; use one of them")
+		}
+		f.NoImports, f.NoExports = exportOnly, importOnly
+		d, err := explain.DataplaneOf(w, f)
+		return d, check && len(d.Problems) > 0, err
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.Node, "node", "", "Only this node")
 	flags.StringVar(&f.VRF, "vrf", "", "Only what is announced in this VRF: nothing, because VRFs are not supported")
@@ -149,12 +154,13 @@ routes they have learned and put into their routing tables.`,
 
 func newVersion(o *options) *cobra.Command {
 	var clientOnly bool
-	cmd := o.command("version", "Show the version of the plugin, and what the cluster runs", "",
-		`  kubectl purelb version
+	cmd := o.answering(&cobra.Command{
+		Use: "version", Short: "Show the version of the plugin, and what the cluster runs", Args: noArguments,
+		Example: `  kubectl purelb version
   kubectl purelb version --client`,
-		noArguments, func(w explain.World, _ []string) (answer, bool, error) {
-			return explain.Versions(w, buildinfo.Version()), false, nil
-		})
+	}, func(w explain.World, _ []string) (answer, bool, error) {
+		return explain.Versions(w, buildinfo.Version()), false, nil
+	})
 	withCluster := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if clientOnly {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,9 +9,7 @@ import (
 )
 
 func newStatus(o *options) *cobra.Command {
-	var wait bool
-	var limit time.Duration
-	cmd := &cobra.Command{
+	return waiting(o, &cobra.Command{
 		Use: "status", Short: "Show the state of PureLB on one screen", Args: noArguments,
 		Long: `Show on one screen how PureLB is doing: its programs, pools, nodes, BGP and Services.
 
@@ -24,31 +21,9 @@ answer. When the time is over, the exit code is 1 with the last answer, and 2 wi
   kubectl purelb status --wait --timeout 2m
   kubectl purelb status -o json`,
 		PreRun: func(*cobra.Command, []string) { o.asksAllocator = true },
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !wait || len(o.files) > 0 {
-				w, err := o.world(cmd.Context())
-				if err != nil {
-					return err
-				}
-				s := explain.StatusOf(w)
-				return o.finish(s, s.Overall != explain.OverallOK)
-			}
-			r, err := o.newReader()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
-			defer cancel()
-			s, err := await(ctx, o, pause, func(ctx context.Context) (explain.Status, bool, error) { return statusNow(r.read(ctx)) })
-			if err != nil {
-				return err
-			}
-			return o.finish(s, s.Overall != explain.OverallOK)
-		},
-	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "Wait until there is no warning")
-	cmd.Flags().DurationVar(&limit, "timeout", 5*time.Minute, "How long to wait")
-	return cmd
+	}, "Wait until there is no warning",
+		func(ctx context.Context) (explain.Status, bool, error) { return statusNow(o.world(ctx)) },
+		func(s explain.Status) bool { return s.Overall != explain.OverallOK })
 }
 
 // statusNow returns the status of w. done is true if a longer wait cannot improve the status.
