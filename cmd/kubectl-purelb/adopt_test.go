@@ -123,7 +123,7 @@ func states(t *testing.T, answer string) string {
 func TestServicesAreAdoptedOneAfterTheOther(t *testing.T) {
 	m := newMovers(t)
 	m.forbidden = "dns-udp"
-	out, errs, code := m.ask(t, "adopt", "-A", "--from", "metallb", "-o", "json", "--timeout", "100ms")
+	out, errs, code := m.ask(t, "adopt", "-A", "--from", "metallb", "-o", "json", "--timeout", "1s")
 	want := "Blocked: outside\nDone: both moved none ours\nReady: web\nSkipped: other\nStopped: dns-tcp dns-udp\n"
 	if got := states(t, out); got != want || code != exitProblems || !strings.Contains(out, "the list is broken") {
 		t.Errorf("a right is missing in the middle: exit code %d, %s%s\nwant %s", code, got, errs, want)
@@ -133,7 +133,7 @@ func TestServicesAreAdoptedOneAfterTheOther(t *testing.T) {
 	}
 
 	m.forbidden, m.silent = "", "web"
-	out, _, code = m.ask(t, "adopt", "-A", "--from", "metallb", "-o", "json", "--timeout", "100ms")
+	out, _, code = m.ask(t, "adopt", "-A", "--from", "metallb", "-o", "json", "--timeout", "1s")
 	if !strings.Contains(out, "192.168.10.200: no node announces it yet") || code != exitProblems {
 		t.Errorf("no node announces an address: exit code %d, %s", code, out)
 	}

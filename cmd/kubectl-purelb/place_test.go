@@ -20,7 +20,7 @@ func TestAServiceMovesToANode(t *testing.T) {
 		t.Errorf("it is on %s, and names a node: %t; exit code %d, %s%s", node, named, code, out, errs)
 	}
 	m.silent = "moved"
-	out, errs, code = m.ask(t, "move", "default/moved", "n2", "--timeout", "100ms")
+	out, errs, code = m.ask(t, "move", "default/moved", "n2", "--timeout", "1s")
 	if node, named := on(); node != "n1" || named || code != exitProblems || !strings.Contains(out, "192.168.10.205 is on n1") {
 		t.Errorf("no agent takes it: it is on %s, and names a node: %t; exit code %d, %s%s", node, named, code, out, errs)
 	}
