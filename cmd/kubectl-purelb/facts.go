@@ -8,6 +8,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -57,28 +59,18 @@ func (r *reader) discover(ctx context.Context) (version string, groups []string,
 	return v.GitVersion, groups, nil
 }
 
-// hostPorts returns the host ports of all pods except PureLB's. It keeps only one page of pods in
-// memory.
-func (r *reader) hostPorts(ctx context.Context) ([]explain.HostPort, error) {
-	var all []explain.HostPort
-	var pods corev1.PodList
-	for {
-		opts := []client.ListOption{client.Limit(page), client.Continue(pods.Continue)}
-		switch err := r.List(ctx, &pods, opts...); {
-		case apierrors.IsForbidden(err):
-			return nil, errors.New("you have no right to list the Pods of all namespaces (the ClusterRole purelb-viewer has)")
-		case err != nil:
-			return nil, err
+// hostPorts returns the host ports of all pods except PureLB's. It keeps only some pages of pods in memory.
+func (r *reader) hostPorts(ctx context.Context) (all []explain.HostPort, err error) {
+	err = kindOf(explain.KindPods).pages(r).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		if p := o.(*corev1.Pod); p.Namespace != r.namespace || p.Labels["app"] != "purelb" {
+			all = append(all, explain.HostPortsOf(p)...)
 		}
-		for i := range pods.Items {
-			if p := &pods.Items[i]; p.Namespace != r.namespace || p.Labels["app"] != "purelb" {
-				all = append(all, explain.HostPortsOf(p)...)
-			}
-		}
-		if pods.Continue == "" {
-			return all, nil
-		}
+		return nil
+	})
+	if apierrors.IsForbidden(err) {
+		err = errors.New("you have no right to list the Pods of all namespaces (the ClusterRole purelb-viewer has)")
 	}
+	return all, err
 }
 
 // proxy reads the configuration of kube-proxy from the ConfigMap that kubeadm writes.

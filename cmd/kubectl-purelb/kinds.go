@@ -132,9 +132,8 @@ func mapper() meta.RESTMapper {
 // page is how many objects one request asks for.
 const page = 1000
 
-// read reads the objects of k in pages, so that the API server or a proxy does not cut off a large response.
-// If the pages expire before the last one, it reads the list in one request.
-func (k kind) read(ctx context.Context, c client.Client, f *inventory, opts ...client.ListOption) error {
+// pages reads the objects of k in pages, so that the API server or a proxy does not cut off a large response.
+func (k kind) pages(c client.Client, opts ...client.ListOption) *pager.ListPager {
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		list, err := c.Scheme().New(k.GroupVersion().WithKind(k.Kind + "List"))
 		if err != nil {
@@ -143,7 +142,12 @@ func (k kind) read(ctx context.Context, c client.Client, f *inventory, opts ...c
 		return list, c.List(ctx, list.(client.ObjectList), append([]client.ListOption{client.Limit(o.Limit), client.Continue(o.Continue)}, opts...)...)
 	})
 	pages.PageSize = page
-	all, _, err := pages.List(ctx, metav1.ListOptions{})
+	return pages
+}
+
+// read reads the objects of k. If the pages expire before the last one, it reads the list in one request.
+func (k kind) read(ctx context.Context, c client.Client, f *inventory, opts ...client.ListOption) error {
+	all, _, err := k.pages(c, opts...).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
