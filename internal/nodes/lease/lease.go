@@ -70,6 +70,7 @@ type Leases struct {
 	record    *Record // the published record; nil before the first Publish
 	inherited inheritance
 	table     *table
+	rival     time.Time // when another program was last seen to renew our Lease
 }
 
 // New returns the Leases of opt, which must be valid. It starts nothing: Run does.

@@ -290,6 +290,47 @@ func TestADeletedLeaseIsWrittenAgain(t *testing.T) {
 	await(t, l, "node-a is known again", members("node-a"))
 }
 
+// An agent of PureLB 0.17 that ends after the new agent of its node has begun renews the Lease until then, and
+// deletes it.
+func TestALeaseThatAnEarlierAgentDeletesIsWrittenAgainSoon(t *testing.T) {
+	client := api(t)
+	seconds := int32(2)
+	earlier := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: Prefix + "node-a", Annotations: map[string]string{AnnotationInstance: "earlier"}},
+		Spec:       coordinationv1.LeaseSpec{LeaseDurationSeconds: &seconds},
+	}
+	_, err := client.Create(t.Context(), earlier, metav1.CreateOptions{})
+	expect.NoError(t, err)
+	l, _ := start(t, client, "node-a", 2*time.Second)
+	l.SetMode(Mode{}) // gossip hears the other nodes
+	l.Publish(record("192.0.2.0/24"))
+	taken := func(when string) {
+		t.Helper()
+		for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
+			o, err := client.Get(t.Context(), Prefix+"node-a", metav1.GetOptions{})
+			if err == nil && o.Annotations[AnnotationInstance] == "pod-of-node-a" {
+				return
+			}
+		}
+		t.Fatalf("%s, the agent did not write its Lease within 10 s", when)
+	}
+	taken("at its start")
+	for {
+		o := get(t, client, "node-a")
+		o.Annotations[AnnotationInstance] = "earlier"
+		_, err := client.Update(t.Context(), o, metav1.UpdateOptions{})
+		if err == nil {
+			break
+		}
+		if !apierrors.IsConflict(err) {
+			t.Fatal(err)
+		}
+	}
+	taken("after a renewal by the earlier agent")
+	expect.NoError(t, client.Delete(t.Context(), Prefix+"node-a", metav1.DeleteOptions{}))
+	taken("after the end of the earlier agent")
+}
+
 func TestDeleteLeavesTheLeaseOfAnotherInstance(t *testing.T) {
 	client := api(t)
 	l, stop := start(t, client, "node-a", 10*time.Second)

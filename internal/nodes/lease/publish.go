@@ -44,14 +44,22 @@ func (l *Leases) pause() time.Duration {
 	return time.Duration(float64(l.duration()) / 3 * (1 + l.opt.Random()/10))
 }
 
-// duration returns the current duration of our Lease, which depends on the mode.
+// duration returns the current duration of our Lease. It depends on the mode, and on whether another program
+// has renewed our Lease lately.
 func (l *Leases) duration() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.table.mode.Fast {
+	if l.table.mode.Fast || time.Since(l.rival) < 2*l.opt.Duration {
 		return l.opt.Duration
 	}
 	return max(slowDuration, l.opt.Duration)
+}
+
+// isRivals reports whether another program wrote o last, and renews it fast. An agent of PureLB 0.17 that ends
+// after this one has begun does that, and at its end it deletes the Lease.
+func (l *Leases) isRivals(o *coordinationv1.Lease) bool {
+	instance, written := o.Annotations[AnnotationInstance]
+	return written && instance != l.opt.Instance && durationOf(o, l.opt.Duration) < slowDuration
 }
 
 // report passes the result of an attempt to Renewed, and logs when it changes.
@@ -133,6 +141,10 @@ func (l *Leases) toPublish(o *coordinationv1.Lease) (r Record, now time.Time) {
 	now = time.Now()
 	if o.ResourceVersion == "" && l.table.settled.IsZero() {
 		l.table.settling = l.table.settle // no other node knows this node
+	}
+	if l.isRivals(o) {
+		l.rival = now
+		backoff.Poke(l.renew) // the pause until the next renewal may be that of a slow Lease
 	}
 	l.inherited.read(o, now)
 	r = *l.record
