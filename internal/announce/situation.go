@@ -69,7 +69,7 @@ const (
 )
 
 // Read reads svc. ok is false for a Service that PureLB does not announce. The result has
-// only those addresses that PureLB gave.
+// only those addresses that PureLB gave. If another program has emptied the status, they stay.
 //
 // Agents need not know the default announcer: the allocator removes the record from a Service
 // that it leaves to another controller.
@@ -82,7 +82,7 @@ func Read(svc *corev1.Service) (s Service, ok bool) {
 	_, allowLocal := svc.Annotations[service.AnnotationAllowLocal]
 	return Service{
 		Key:       svc.Namespace + "/" + svc.Name,
-		Addresses: owned.Shown,
+		Addresses: append(owned.Shown, service.Emptied(svc)...),
 		Slots: append(service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4]),
 			service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv6])...),
 		PoolType:    given.PoolType,

@@ -40,7 +40,7 @@ type Ownership struct {
 	// not. If another controller decides now, they are leftovers.
 	Vouched []netip.Addr
 	// Shown are the vouched addresses that the status shows, in its order. Agents
-	// announce only these. It is empty if another controller decides.
+	// announce these, see also Emptied. It is empty if another controller decides.
 	Shown []netip.Addr
 	// Strange are the other addresses that the status shows.
 	Strange []netip.Addr

@@ -62,6 +62,16 @@ func RecordOf(svc *corev1.Service) (r Record, recorded bool) {
 	return olderRecord(svc, said), false
 }
 
+// Emptied returns the addresses that PureLB gave to svc, if another program has emptied the status since. Agents
+// go on announcing them, because the allocator writes them again: when it takes addresses away, it removes the
+// record in the same request. Cilium empties the statuses of all its Services when its pools go.
+func Emptied(svc *corev1.Service) []netip.Addr {
+	if r, recorded := RecordOf(svc); recorded && len(svc.Status.LoadBalancer.Ingress) == 0 {
+		return r.Addresses
+	}
+	return nil
+}
+
 func parseRecord(text string) (Record, bool) {
 	var r Record
 	if err := json.Unmarshal([]byte(text), &r); err != nil {

@@ -111,7 +111,7 @@ func keepManaged(svc *corev1.Service) (intent.ServiceFacts, bool) {
 }
 
 func serviceFacts(svc *corev1.Service) intent.ServiceFacts {
-	facts := intent.ServiceFacts{Name: svc.Namespace + "/" + svc.Name, UID: svc.UID}
+	facts := intent.ServiceFacts{Name: svc.Namespace + "/" + svc.Name, UID: svc.UID, Addresses: service.Emptied(svc)}
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		if ip, err := netip.ParseAddr(i.IP); err == nil {
 			facts.Addresses = append(facts.Addresses, ip.Unmap())
