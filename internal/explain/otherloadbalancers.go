@@ -17,19 +17,19 @@ var otherLoadBalancers = map[string]string{
 	"metallb.io": "MetalLB", "openelb.io": "OpenELB", "network.kubesphere.io": "OpenELB", "loxilb.io": "LoxiLB",
 }
 
-// otherLoadBalancerOf returns the name of another load balancer that has marked svc, and the mark,
-// or "". API groups are not enough: K3s and Cilium serve theirs even if their load balancers are
+// otherLoadBalancerOf returns the key in Programs of another load balancer that has marked svc, and the
+// mark, or "". API groups are not enough: K3s and Cilium serve theirs even if their load balancers are
 // off, and kube-vip has none. So otherLoadBalancerOf reads the marks on Services. ServiceLB has no mark of its
 // own since K3s 1.25: it shows the addresses of nodes, and K3s' cloud controller keeps the Service.
-func (v *view) otherLoadBalancerOf(svc *corev1.Service) (name, mark string) {
+func (v *view) otherLoadBalancerOf(svc *corev1.Service) (program, mark string) {
 	for _, f := range svc.Finalizers {
 		if f == "svccontroller.k3s.cattle.io/daemonset" {
-			return "K3s ServiceLB", "the finalizer " + f
+			return "servicelb", "the finalizer " + f
 		}
 	}
 	for _, c := range svc.Status.Conditions {
 		if c.Type == "cilium.io/IPAMRequestSatisfied" {
-			return "Cilium LB-IPAM", "the condition " + c.Type
+			return "cilium", "the condition " + c.Type
 		}
 	}
 	if svc.Labels["implementation"] == "kube-vip" {
@@ -40,11 +40,11 @@ func (v *view) otherLoadBalancerOf(svc *corev1.Service) (name, mark string) {
 		case key == "kube-vip.io/vipHost":
 			return "kube-vip", "the annotation " + key
 		case strings.HasPrefix(key, "metallb.") && strings.HasSuffix(key, "/ip-allocated-from-pool"):
-			return "MetalLB", "the annotation " + key
+			return "metallb", "the annotation " + key
 		}
 	}
 	if v.ofNodes(svc) && slices.ContainsFunc(svc.Finalizers, func(f string) bool { return service.KeeperOf(f) != "" }) {
-		return Programs["servicelb"], "the addresses of nodes"
+		return "servicelb", "the addresses of nodes"
 	}
 	return "", ""
 }
@@ -63,7 +63,8 @@ func checkOthers(v *view, f Facts) result {
 	found := map[string]bool{}
 	for i := range v.Services {
 		svc := &v.Services[i]
-		name, mark := v.otherLoadBalancerOf(svc)
+		program, mark := v.otherLoadBalancerOf(svc)
+		name := Programs[program]
 		if name == "" || found[name] || svc.DeletionTimestamp != nil {
 			continue
 		}

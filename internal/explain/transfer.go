@@ -24,8 +24,8 @@ type Wish struct {
 	Only string
 }
 
-// Programs are the names of other load balancers, as otherLoadBalancerOf returns them, by what users write. The
-// products whose annotations PureLB can read have the same key.
+// Programs are the names of other load balancers, by what users write. The products whose annotations PureLB can
+// read have the same key.
 var Programs = map[string]string{"metallb": "MetalLB", "kube-vip": "kube-vip", "cilium": "Cilium LB-IPAM", "servicelb": "K3s ServiceLB"}
 
 // The states of a Transfer.
@@ -56,6 +56,8 @@ type Transfer struct {
 	State      string   `json:"state" col:"STATE"`
 	Why        string   `json:"why,omitempty"`
 
+	// program is the key of By in Programs, or "".
+	program     string
 	annotations map[string]string
 	without     string
 	// apart says that the Service has nothing to do with the load balancer that the wish names.
@@ -198,10 +200,11 @@ func (v *view) transfer(svc *corev1.Service, r service.Request, wish Wish) Trans
 		}
 	}
 	if r.Owner == service.Anothers {
-		t.By, _ = v.otherLoadBalancerOf(svc)
-		if t.By == "" && ofNodes && service.AsksAdoption(svc) {
-			t.By = Programs["servicelb"] // adopt has taken the finalizer of the cloud controller
+		t.program, _ = v.otherLoadBalancerOf(svc)
+		if t.program == "" && ofNodes && service.AsksAdoption(svc) {
+			t.program = "servicelb" // adopt has taken the finalizer of the cloud controller
 		}
+		t.By = Programs[t.program]
 		if host := svc.Annotations["kube-vip.io/vipHost"]; host != "" && len(t.On) == 0 {
 			t.On = []string{host}
 		}
@@ -226,11 +229,7 @@ func (v *view) isNodes(a netip.Addr) bool {
 // adopt says whether svc can move to PureLB, as far as the Service itself tells.
 func (v *view) adopt(t *Transfer, svc *corev1.Service, r service.Request, wish Wish, ofNodes bool) {
 	t.annotations, t.without = map[string]string{service.AnnotationAdopt: "true"}, service.AnnotationLeave
-	for product, name := range Programs {
-		if name == t.By {
-			maps.Copy(t.annotations, service.Translate(svc, product))
-		}
-	}
+	maps.Copy(t.annotations, service.Translate(svc, t.program))
 	t.released = wish.From == "servicelb"
 	asks := svc.DeepCopy()
 	t.Annotate(asks)
@@ -249,7 +248,7 @@ func (v *view) adopt(t *Transfer, svc *corev1.Service, r service.Request, wish W
 		t.State, t.Why = Skipped, v.Rules.Read(asks).Reason
 	case len(t.IPs) == 0:
 		t.State, t.Why = Skipped, "it shows no address that it could keep: "+r.Reason
-	case wish.From != "" && t.By != Programs[wish.From]:
+	case wish.From != "" && t.program != wish.From:
 		t.State, t.Why, t.apart = Skipped, "it has no mark of "+Programs[wish.From], true
 	case ofNodes && wish.From != "servicelb":
 		t.State, t.Why = Blocked, "its addresses are those of nodes, which no ServiceGroup can have: --from servicelb gives it another one"
