@@ -87,13 +87,6 @@ func (l *allocations) Released(h ipam.Holder, grants []ipam.Grant, errs []error)
 	return again
 }
 
-// Freed implements backends.Ledger.
-func (l *allocations) Freed(group string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.retry(group, addr.V4, addr.V6)
-}
-
 // retry lets one claim of each family be sent again that was refused because no address was free. If it
 // is granted, the next one follows.
 func (l *allocations) retry(group string, families ...addr.Family) {

@@ -91,69 +91,22 @@ func TestAddressStaysWithoutABackendReplacement(t *testing.T) {
 	}
 }
 
-func TestHolderStaysWhileAServiceMayUseIt(t *testing.T) {
-	key := func(r *service.Request) { r.SharingKey = "key" }
-	has := func(a string) func(*service.Request) {
-		return func(r *service.Request) {
-			r.From, r.Held = "box", []netip.Addr{netip.MustParseAddr(a)}
-			r.Vouched = r.Held
-		}
-	}
-	tests := map[string]struct {
-		goes, stays func(*service.Request)
-		want        int
-	}{
-		"it had one address":                           {goes: has("203.0.113.7"), want: 1},
-		"its sharing key was that of another address":  {goes: key, stays: key, want: 0},
-		"it shared its address, and no Service has it": {goes: key, want: 0},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			s := newFixture(t, backedBox)
-			s.cluster.Claims.SetCluster("test")
-			first := s.wants("first", has("203.0.113.7"), test.goes)
-			s.gets(first, "203.0.113.7")
-			if test.stays != nil {
-				s.gets(s.wants("second", has("203.0.113.8"), test.stays), "203.0.113.8")
-			}
-			s.forget(owner(first))
-			_, back, _ := takeAll(s.allocations, "box")
-			for _, g := range back {
-				s.Released(ipam.Holder{Group: "box", Name: ipam.HolderOf(g.Key)}, []ipam.Grant{g}, []error{nil})
-			}
-			if _, _, keys := takeAll(s.allocations, "box"); len(keys) != test.want {
-				t.Errorf("dismisses %q, want %d", keys, test.want)
-			}
-		})
-	}
-}
+func TestRefusedClaimIsRetriedWhenAnAddressIsFree(t *testing.T) {
+	s := newFixture(t, backedBox)
+	s.cluster.Claims.SetCluster("test")
+	s.gets(s.wants("web", inGroup("box")), "")
+	answerEach(s.allocations, takeClaims(s.allocations, "box"), refusal(ipam.KindExhausted, "nothing is free"))
+	var due []ipam.Holder
+	s.poke = func(holders ...ipam.Holder) { due = append(due, holders...) }
 
-func TestRefusedClaimIsRetriedWhenTheBackendHasAddresses(t *testing.T) {
 	gone := ipam.Holder{Group: "box", Name: "default/gone"}
-	const key = "test/default/gone/box/v4"
-	for name, test := range map[string]struct{ before, after func(*fixture) }{
-		"a surplus is released": {func(s *fixture) { s.Freed("other") }, func(s *fixture) { s.Freed("box") }},
-		"a holder is dismissed": {
-			func(s *fixture) {
-				s.Released(gone, []ipam.Grant{{Key: key}}, []error{refusal(ipam.KindUnavailable, "it is away").Err})
-			},
-			func(s *fixture) { s.Released(gone, []ipam.Grant{{Key: key}}, []error{nil}) },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newFixture(t, backedBox)
-			s.cluster.Claims.SetCluster("test")
-			s.gets(s.wants("web", inGroup("box")), "")
-			answerEach(s.allocations, takeClaims(s.allocations, "box"), refusal(ipam.KindExhausted, "nothing is free"))
-			var due []ipam.Holder
-			s.poke = func(holders ...ipam.Holder) { due = append(due, holders...) }
-			if test.before(s); len(due) > 0 {
-				t.Errorf("%v are due, although no address became free", due)
-			}
-			if test.after(s); len(due) == 0 || due[0].Name != "default/web" {
-				t.Errorf("%v are due, although the backend has a free address", due)
-			}
-		})
+	s.cluster.Claims.Depart(gone, "test/default/gone/box/v4")
+	all := s.Work(gone).Release
+	if s.Released(gone, all, []error{refusal(ipam.KindUnavailable, "it is away").Err}); len(due) > 0 {
+		t.Errorf("%v are due, although no address became free", due)
+	}
+	if s.Released(gone, all, []error{nil}); len(due) == 0 || due[0].Name != "default/web" {
+		t.Errorf("%v are due, although the backend has a free address", due)
 	}
 }
 

@@ -105,7 +105,7 @@ func (c contest) delay() time.Duration {
 	if n < 0 {
 		return 0
 	}
-	return backoff.After(n+1, first, mostDelay, 0)
+	return backoff.After(n+1, first, mostDelay)
 }
 
 // calm is how long after the last write the contest ends.

@@ -60,9 +60,6 @@ func (p *Pauses) Reset() { p.next = 0 }
 
 // After returns the pause after a number of failures in a row, for callers that only count
 // failures. It is first after one failure, doubles with each further one, and is at most longest.
-// spread, in [0, 1), shortens the pause by up to half, so that callers that failed together do not
-// try again together.
-func After(failures int, first, longest time.Duration, spread float64) time.Duration {
-	pause := min(first<<min(max(failures-1, 0), 16), longest)
-	return time.Duration(float64(pause) * (1 - spread/2))
+func After(failures int, first, longest time.Duration) time.Duration {
+	return min(first<<min(max(failures-1, 0), 16), longest)
 }

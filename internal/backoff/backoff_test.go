@@ -77,18 +77,7 @@ func TestTheZeroPausesDoNotWait(t *testing.T) {
 }
 
 func TestPauseAfterFailures(t *testing.T) {
-	for _, tt := range []struct {
-		failures int
-		spread   float64
-		want     time.Duration
-	}{
-		{0, 0, time.Second},
-		{1, 0, time.Second},
-		{3, 0, 4 * time.Second},
-		{3, 0.5, 3 * time.Second},
-		{7, 0, time.Minute},
-		{1000, 0, time.Minute},
-	} {
-		expect.Equal(t, fmt.Sprintf("after %d failures, with a spread of %v", tt.failures, tt.spread), After(tt.failures, time.Second, time.Minute, tt.spread), tt.want)
+	for failures, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 3: 4 * time.Second, 7: time.Minute, 1000: time.Minute} {
+		expect.Equal(t, fmt.Sprintf("after %d failures", failures), After(failures, time.Second, time.Minute), want)
 	}
 }

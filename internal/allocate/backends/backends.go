@@ -8,21 +8,20 @@
 // other. The groups on one NetBox server share a sweep, and a client that sends one request at a
 // time.
 //
-// Read backends.go (the ledger and the manager), group.go (the work of a group), pace.go (when it is
-// tried again), external.go and netbox.go (the two kinds of backend), server.go and sweep.go (what
+// Read backends.go (the ledger and the manager), group.go (the work of a group), fault.go (what an error
+// means for it), external.go and netbox.go (the two kinds of backend), server.go and sweep.go (what
 // groups on one NetBox share), state.go (what people see).
 //
 // The package keeps the following state. Any of it may be lost at any time:
 //
-//	pace     how often a group or a holder failed in a row: it starts again at 0
-//	pool     what is known of a group in NetBox: it is found again
+//	group   how often it or a holder failed in a row: the pauses begin again at the first
+//	netBox  what is known of a group in NetBox: it is found again
 package backends
 
 import (
 	"cmp"
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"reflect"
 	"sync"
 	"time"
@@ -47,9 +46,6 @@ type Ledger interface {
 	// Answered takes the answers to Work.Claims, in their order. again says that the holder has more
 	// work besides the claims that failed or were refused.
 	Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool)
-	// Freed reports that the backend has released addresses that Work did not name. Claims that
-	// were refused because no address was free may succeed now.
-	Freed(group string)
 	// Holds returns the grants (Key and Address) of the cluster, by group. It includes
 	// groups that are gone.
 	Holds() map[string][]ipam.Grant
@@ -77,8 +73,6 @@ type Options struct {
 	NetBox func(netbox.Config) (*netbox.Client, error)
 	// SweepEvery is the interval of sweeps of NetBox. Default: 10 min.
 	SweepEvery time.Duration
-	// Random returns a number in [0, 1) for jitter. Default: rand.Float64.
-	Random func() float64
 }
 
 func (o Options) withDefaults() Options {
@@ -86,9 +80,6 @@ func (o Options) withDefaults() Options {
 		o.NetBox = netbox.New
 	}
 	o.SweepEvery = cmp.Or(o.SweepEvery, sweepEvery)
-	if o.Random == nil {
-		o.Random = rand.Float64
-	}
 	return o
 }
 
@@ -96,7 +87,6 @@ func (o Options) withDefaults() Options {
 type Manager struct {
 	ledger  Ledger
 	options Options
-	states  *states
 	all     sync.WaitGroup // the groups and sweeps
 
 	mu sync.Mutex // guards what follows
@@ -118,7 +108,6 @@ func New(ledger Ledger, options Options) *Manager {
 	return &Manager{
 		ledger:  ledger,
 		options: options,
-		states:  newStates(options.Changed),
 		groups:  map[string]*group{},
 		ended:   map[string]<-chan struct{}{},
 		servers: map[serverID]*server{},
@@ -150,6 +139,7 @@ func (m *Manager) Run(ctx context.Context, identity netbox.Identity) {
 	for name, g := range m.groups {
 		m.stop(name, g)
 	}
+	clear(m.servers)
 	m.mu.Unlock()
 	m.all.Wait()
 }
@@ -181,11 +171,10 @@ func (m *Manager) start(b config.Backend) {
 	ctx, stop := context.WithCancel(m.running)
 	before := m.ended[b.Group]
 	ended := make(chan struct{})
-	begin := State{Group: b.Group}
+	state := &entry{changed: m.options.Changed, state: State{Group: b.Group}, warnings: map[string][]string{}}
 	if b.External != nil {
-		begin.Backend = b.External.Provider
+		state.state.Backend = b.External.Provider
 	}
-	state := m.states.add(begin)
 	g := newGroup(m, b, m.open(b, state), state, stop)
 	m.groups[b.Group], m.ended[b.Group] = g, ended
 	m.all.Go(func() {
@@ -203,13 +192,12 @@ func (m *Manager) start(b config.Backend) {
 func (m *Manager) stop(name string, g *group) {
 	g.stop()
 	delete(m.groups, name)
-	m.states.remove(name)
 }
 
 // open returns the backend that b describes. It sends nothing.
 func (m *Manager) open(b config.Backend, state *entry) backend {
 	if b.NetBox != nil {
-		return &netBox{server: m.join(b.NetBox), group: netbox.Group{Name: b.Group, Identity: m.identity, NetBox: *b.NetBox}, state: state, confirmed: b.ReleaseOrphans}
+		return &netBox{server: m.serverOf(b.NetBox), group: netbox.Group{Name: b.Group, Identity: m.identity, NetBox: *b.NetBox}, state: state, confirmed: b.ReleaseOrphans}
 	}
 	return openExternal(b, m.options.Call)
 }
@@ -226,31 +214,27 @@ func (m *Manager) Poke(due ...ipam.Holder) {
 }
 
 // States returns the state of each group, by its Ref. It is for reading only.
-func (m *Manager) States() map[string]State { return m.states.all() }
+func (m *Manager) States() map[string]State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[string]State{}
+	for name, g := range m.groups {
+		all[name] = g.state.now()
+	}
+	return all
+}
 
-// join returns the NetBox server of a group. The caller must call leave.
-func (m *Manager) join(n *config.NetBox) *server {
+// serverOf returns the NetBox server of a group. A server that has lost its last group sends nothing.
+func (m *Manager) serverOf(n *config.NetBox) *server {
 	id := serverID{url: n.URL, token: n.Token, ca: n.CA}
 	s := m.servers[id]
 	if s == nil {
-		ctx, stop := context.WithCancel(m.running)
-		s = newServer(id, m)
-		s.left = func() { m.leave(s, stop) }
+		s = &server{id: id, manager: m, members: map[string]netBox{}, confirmed: make(chan struct{}, 1)}
 		m.servers[id] = s
-		m.all.Go(func() { s.sweepUntil(ctx) })
+		running := m.running
+		m.all.Go(func() { s.sweepUntil(running) })
 	}
-	s.users++
 	return s
-}
-
-// leave removes a user from a server. The last one ends the sweep.
-func (m *Manager) leave(s *server, stop context.CancelFunc) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.users--; s.users == 0 {
-		stop()
-		delete(m.servers, s.id)
-	}
 }
 
 // compared returns the part of a grant that the sweep compares.

@@ -55,33 +55,43 @@ type group struct {
 	ledger  Ledger
 	state   *entry
 	log     *slog.Logger
-	random  func() float64
 	stop    context.CancelFunc
-	// queue has the holders with work, and counting if the addresses are to be counted.
+	// queue has the holders with work, and counting if the addresses are to be counted. A holder whose
+	// request failed or was refused comes again after a growing pause, and so does counting.
 	queue workqueue.TypedRateLimitingInterface[ipam.Holder]
+	// outages and mistakes are the growing pauses of the whole group while its backend is away, and
+	// while a person must correct something. The queue has the second one too.
+	outages, mistakes workqueue.TypedRateLimiter[ipam.Holder]
 
 	mu sync.Mutex // guards what follows
-	// pace is that of all requests.
-	pace pace
+	// next is when the whole group may work again.
+	next time.Time
 	// failing are the faults of holders, and that of counting.
 	failing map[ipam.Holder]*ipam.Error
 	// renewed is when the backend last began anew.
 	renewed time.Time
-	// counted is when the addresses were last counted. dirty says that addresses have changed
-	// since.
+	// counted is when the addresses were last counted.
 	counted time.Time
-	dirty   bool
 }
 
-// counting stands in the queue for the count of the addresses. Each holder has a group.
+// counting stands in the queue for the count of the addresses, and in limiters for the whole group. Each
+// holder has a group.
 var counting ipam.Holder
 
+// A pause doubles with each failure, from the first to the longest.
+const (
+	firstWait                    = time.Second
+	firstMistake, longestMistake = 15 * time.Second, 5 * time.Minute
+)
+
 func newGroup(m *Manager, b config.Backend, backend backend, state *entry, stop context.CancelFunc) *group {
+	mistakes := workqueue.NewTypedItemExponentialFailureRateLimiter[ipam.Holder](firstMistake, longestMistake)
 	return &group{
-		config: b, backend: backend, ledger: m.ledger, state: state, stop: stop,
-		log: m.options.Log.With("group", b.Group), random: m.options.Random,
-		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[ipam.Holder](firstMending, longestMends)),
-		failing: map[ipam.Holder]*ipam.Error{},
+		config: b, backend: backend, ledger: m.ledger, state: state, stop: stop, log: m.options.Log.With("group", b.Group),
+		queue:    workqueue.NewTypedRateLimitingQueue(mistakes),
+		outages:  workqueue.NewTypedItemExponentialFailureRateLimiter[ipam.Holder](firstWait, backend.longest()),
+		mistakes: mistakes,
+		failing:  map[ipam.Holder]*ipam.Error{},
 	}
 }
 
@@ -122,7 +132,7 @@ func (g *group) serve(ctx context.Context) {
 func (g *group) wait(ctx context.Context) bool {
 	for {
 		g.mu.Lock()
-		pause := time.Until(g.pace.next)
+		pause := time.Until(g.next)
 		g.mu.Unlock()
 		if pause <= 0 {
 			return ctx.Err() == nil
@@ -135,10 +145,6 @@ func (g *group) wait(ctx context.Context) bool {
 
 // serveOne does the work of a holder, or counts the addresses.
 func (g *group) serveOne(ctx context.Context, h ipam.Holder) {
-	if early := g.countAfter(); h == counting && early > 0 {
-		g.queue.AddAfter(counting, early)
-		return
-	}
 	call, cancel := deadline(ctx)
 	defer cancel()
 	d, err := g.backend.ready(call)
@@ -171,7 +177,6 @@ func (g *group) work(ctx, call context.Context, d driver, h ipam.Holder) {
 		}
 		again = g.ledger.Answered(h, w.Claims, answers)
 	default:
-		g.queue.Forget(h)
 		g.settled(h)
 		return
 	}
@@ -220,10 +225,13 @@ func (g *group) worked(ctx context.Context, h ipam.Holder, whole bool) {
 	maps.DeleteFunc(g.failing, func(other ipam.Holder, fault *ipam.Error) bool {
 		return whole && other == h || fault.Kind != ipam.KindMisconfigured
 	})
-	g.pace, g.dirty = pace{}, true
+	g.next = time.Time{}
+	g.outages.Forget(counting)
+	g.mistakes.Forget(counting)
+	soon := time.Until(g.counted.Add(g.backend.settle()))
 	g.mu.Unlock()
 	g.report(ctx)
-	g.queue.AddAfter(counting, g.countAfter())
+	g.queue.AddAfter(counting, soon)
 	if mended {
 		g.resume() // what is wrong for others may be right now too
 	}
@@ -234,14 +242,17 @@ func (g *group) worked(ctx context.Context, h ipam.Holder, whole bool) {
 // changed.
 func (g *group) failed(ctx context.Context, h ipam.Holder, fault *ipam.Error, all bool) {
 	g.mu.Lock()
-	now := time.Now()
+	now, pauses := time.Now(), g.outages
 	g.failing[h] = fault
-	if all {
-		g.pace.failed(now, fault, g.backend.longest(), g.random())
+	if fault.Kind == ipam.KindMisconfigured {
+		pauses = g.mistakes
+		if now.Sub(g.renewed) >= firstMistake/2 {
+			g.renewed = now
+			g.backend.renew()
+		}
 	}
-	if fault.Kind == ipam.KindMisconfigured && now.Sub(g.renewed) >= firstMending/2 {
-		g.renewed = now
-		g.backend.renew()
+	if all {
+		g.next = now.Add(max(pauses.When(counting), fault.RetryAfter))
 	}
 	g.mu.Unlock()
 	g.report(ctx)
@@ -255,6 +266,7 @@ func (g *group) failed(ctx context.Context, h ipam.Holder, fault *ipam.Error, al
 // settled notes that h has no work left. If it failed before, only a count shows whether the backend
 // works.
 func (g *group) settled(h ipam.Holder) {
+	g.queue.Forget(h)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if fault := g.failing[h]; fault != nil {
@@ -264,23 +276,10 @@ func (g *group) settled(h ipam.Holder) {
 	}
 }
 
-// countAfter returns the time until the addresses are to be counted.
-func (g *group) countAfter() time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case g.failing[counting] != nil || g.counted.IsZero():
-		return 0
-	case g.dirty:
-		return time.Until(g.counted.Add(g.backend.settle()))
-	}
-	return time.Until(g.counted.Add(g.backend.rest()))
-}
-
 // count counts the addresses of the group.
 func (g *group) count(ctx, call context.Context, d driver) {
 	g.mu.Lock()
-	g.counted, g.dirty = time.Now(), false
+	g.counted = time.Now()
 	g.mu.Unlock()
 	c, err := d.Capacity(call)
 	if fault := g.backend.uncounted(err); fault != nil {
@@ -295,12 +294,10 @@ func (g *group) count(ctx, call context.Context, d driver) {
 		g.state.reached(time.Now())
 	}
 	g.mu.Lock()
+	g.next = time.Time{}
 	healed := g.failing[counting] != nil
-	delete(g.failing, counting)
-	if len(g.failing) == 0 {
-		g.pace = pace{}
-	} else if err == nil {
-		g.pace.next = time.Time{} // the backend answers
+	if delete(g.failing, counting); len(g.failing) == 0 {
+		g.outages.Forget(counting)
 	}
 	g.mu.Unlock()
 	g.report(ctx)
@@ -308,7 +305,7 @@ func (g *group) count(ctx, call context.Context, d driver) {
 		g.resume()
 	}
 	g.queue.Forget(counting)
-	g.queue.AddAfter(counting, g.countAfter())
+	g.queue.AddAfter(counting, g.backend.rest())
 }
 
 // report shows the fault of the group, if there is one.

@@ -38,7 +38,7 @@ func TestManyClaimsAreSentOneAtATime(t *testing.T) {
 		w.ledger.want("lb", v4(1000)...)
 		after(time.Minute)
 		if n := w.ledger.heldBy("lb"); n != 1000 {
-			t.Fatalf("%d claims are granted: %s", n, w.ledger.refusal("lb", v4(1)[0]))
+			t.Fatalf("%d claims are granted: %s", n, w.ledger.refusal(v4(1)[0]))
 		}
 		if n := w.servers["netbox.example"].MostInFlight(); n != 1 {
 			t.Errorf("%d requests at a time, want 1", n)
@@ -55,14 +55,14 @@ func TestHangingBackendDelaysNoOtherGroup(t *testing.T) {
 		free := w.servers["netbox.example"].Hold()
 		w.ledger.want("lb", web)
 		after(time.Second)
-		w.holds("lb", "sent:1")
+		w.holds("lb", "waits:1")
 		w.ledger.want("far", web)
 		after(time.Second)
 		w.holds("far", "web/v4=10.0.0.1")
 		w.ledger.giveUp("far", web)
 		after(time.Second)
 		w.holds("far", "")
-		w.holds("lb", "sent:1")
+		w.holds("lb", "waits:1")
 		free()
 		after(time.Second)
 		w.holds("lb", "web/v4=192.0.2.1")

@@ -2,7 +2,6 @@ package backends_test
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -17,11 +16,10 @@ type ledger struct {
 	mu     sync.Mutex
 	store  *ipam.Store
 	claims *ipam.Claims
-	// wants are the claims of each Service.
+	// wants are the claims that each Service waits for.
 	wants map[ipam.Owner][]ipam.Claim
-	// phases are "sent" and "releasing", and failures the last errors, by group and key.
-	phases   map[[2]string]string
-	failures map[[2]string]*ipam.Error
+	// refusals are the last errors, by key.
+	refusals map[string]error
 	poke     func(...ipam.Holder)
 	// news is called after each answer.
 	news func()
@@ -30,8 +28,7 @@ type ledger struct {
 func newLedger() *ledger {
 	store := ipam.NewStore()
 	return &ledger{
-		store: store, claims: ipam.NewClaims(store), wants: map[ipam.Owner][]ipam.Claim{},
-		phases: map[[2]string]string{}, failures: map[[2]string]*ipam.Error{},
+		store: store, claims: ipam.NewClaims(store), wants: map[ipam.Owner][]ipam.Claim{}, refusals: map[string]error{},
 		poke: func(...ipam.Holder) {}, news: func() {},
 	}
 }
@@ -53,14 +50,7 @@ func (l *ledger) Pending(group string) []ipam.Holder {
 func (l *ledger) Work(h ipam.Holder) ipam.Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w := l.claims.Work(h)
-	for _, c := range w.Claims {
-		l.phases[[2]string{h.Group, c.Key}] = "sent"
-	}
-	for _, g := range w.Release {
-		l.phases[[2]string{h.Group, g.Key}] = "releasing"
-	}
-	return w
+	return l.claims.Work(h)
 }
 
 // Answered makes the Services show what they get.
@@ -70,19 +60,13 @@ func (l *ledger) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Ans
 		var granted []netip.Addr
 		_, granted, again = l.claims.Answered(h, claims, answers, func(ipam.Claim, netip.Addr) *ipam.Error { return nil })
 		for i, c := range claims {
-			id := [2]string{h.Group, c.Key}
-			delete(l.phases, id)
-			if delete(l.failures, id); answers[i].Err != nil {
-				l.failures[id] = ipam.AsError(answers[i].Err)
-			}
+			l.refusals[c.Key] = answers[i].Err
 		}
 		for _, a := range granted {
 			grant, group := l.claims.GrantOf(a)
 			l.store.Show(a, ownerOf(grant.Key))
 			due = append(due, l.withdraw(claimOf(group, grant.Key))...)
-			if next, ok := l.claims.Exhausted(h.Group, addr.FamilyOf(a)); ok {
-				due = append(due, next)
-			}
+			due = append(due, l.exhausted(h.Group, a)...)
 		}
 		return due
 	})
@@ -93,20 +77,21 @@ func (l *ledger) Released(h ipam.Holder, grants []ipam.Grant, errs []error) (aga
 	defer l.news()
 	l.act(func() (due []ipam.Holder) {
 		again = l.claims.Released(h, grants, errs)
-		for i, g := range grants {
-			if errs[i] == nil {
-				delete(l.phases, [2]string{h.Group, g.Key})
-			}
-			if next, ok := l.claims.Exhausted(h.Group, addr.FamilyOf(g.Address)); ok {
-				due = append(due, next)
-			}
+		for _, g := range grants {
+			due = append(due, l.exhausted(h.Group, g.Address)...)
 		}
 		return due
 	})
 	return again
 }
 
-func (l *ledger) Freed(string) {}
+// exhausted returns the holder that waits for an address like a, if there is one.
+func (l *ledger) exhausted(group string, a netip.Addr) []ipam.Holder {
+	if h, ok := l.claims.Exhausted(group, addr.FamilyOf(a)); ok {
+		return []ipam.Holder{h}
+	}
+	return nil
+}
 
 func (l *ledger) Holds() map[string][]ipam.Grant {
 	l.mu.Lock()
@@ -165,7 +150,6 @@ func (l *ledger) giveUp(group string, keys ...string) {
 			kept := l.store.Held(who)
 			for _, g := range l.claims.Grants()[group] {
 				if g.Key == key {
-					l.phases[[2]string{group, key}] = "releasing"
 					kept = slices.DeleteFunc(kept, func(a netip.Addr) bool { return a == g.Address })
 				}
 			}
@@ -182,7 +166,7 @@ func (l *ledger) restart(without string) {
 	l.act(func() (due []ipam.Holder) {
 		before, wants := l.claims.Grants(), l.wants
 		fresh := newLedger()
-		l.store, l.claims, l.wants, l.phases, l.failures = fresh.store, fresh.claims, fresh.wants, fresh.phases, fresh.failures
+		l.store, l.claims, l.wants = fresh.store, fresh.claims, fresh.wants
 		for group, grants := range before {
 			for _, g := range grants {
 				if g.Key != without {
@@ -200,8 +184,7 @@ func (l *ledger) restart(without string) {
 	})
 }
 
-// print lists the grants of a group, sorted, and how many claims are waiting. A refused claim is not
-// counted.
+// print lists the grants of a group, sorted, and how many claims of it are waiting.
 func (l *ledger) print(group string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,24 +193,16 @@ func (l *ledger) print(group string) string {
 		lines = append(lines, short(g.Key)+"="+g.Address.String())
 	}
 	slices.Sort(lines)
-	count := map[string]int{}
-	for id, phase := range l.phases {
-		if id[0] == group {
-			count[phase]++
+	waits := 0
+	for _, claims := range l.wants {
+		for _, c := range claims {
+			if c.Group == group {
+				waits++
+			}
 		}
 	}
-	for _, c := range slices.Concat(slices.Collect(maps.Values(l.wants))...) {
-		id := [2]string{c.Group, c.Key}
-		failure := l.failures[id]
-		refused := failure != nil && slices.Contains([]ipam.Kind{ipam.KindExhausted, ipam.KindTaken, ipam.KindInvalid}, failure.Kind)
-		if c.Group == group && l.phases[id] == "" && !refused {
-			count["wanted"]++
-		}
-	}
-	for _, name := range []string{"wanted", "sent", "releasing"} {
-		if count[name] > 0 {
-			lines = append(lines, fmt.Sprintf("%s:%d", name, count[name]))
-		}
+	if waits > 0 {
+		lines = append(lines, fmt.Sprintf("waits:%d", waits))
 	}
 	return strings.Join(lines, " ")
 }
@@ -239,12 +214,12 @@ func (l *ledger) heldBy(group string) int {
 	return len(l.claims.Grants()[group])
 }
 
-// refusal returns the reason of the last refusal of a claim, or "".
-func (l *ledger) refusal(group, key string) string {
+// refusal returns the last refusal of a claim, or "".
+func (l *ledger) refusal(key string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if failure := l.failures[[2]string{group, key}]; failure != nil {
-		return failure.Message
+	if err := l.refusals[key]; err != nil {
+		return err.Error()
 	}
 	return ""
 }

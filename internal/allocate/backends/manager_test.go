@@ -40,7 +40,7 @@ func TestChangeOfOneGroupDisturbsNoOther(t *testing.T) {
 		w.manager.Set([]config.Backend{b})
 		w.ledger.want("a", v4(1)...)
 		after(time.Minute)
-		w.holds("a", "api/v4=198.51.100.1 web/v4=192.0.2.1 wanted:1")
+		w.holds("a", "api/v4=198.51.100.1 web/v4=192.0.2.1 waits:1")
 		if list := w.manager.States(); len(list) != 1 || list["b"].Group != "b" {
 			t.Errorf("the states are %+v", list)
 		}
@@ -89,7 +89,7 @@ func TestEndWaitsForTheCallInFlight(t *testing.T) {
 		w.ledger.want("lb", api)
 		free()
 		<-stopped
-		w.holds("lb", "web/v4=192.0.2.1 wanted:1")
+		w.holds("lb", "web/v4=192.0.2.1 waits:1")
 	})
 }
 
@@ -130,7 +130,7 @@ func TestManagerRunsAgain(t *testing.T) {
 		w.start(lb)()
 		w.ledger.want("lb", web)
 		after(time.Minute)
-		w.holds("lb", "wanted:1")
+		w.holds("lb", "waits:1")
 		defer w.start(lb)()
 		after(time.Second)
 		w.holds("lb", "web/v4=192.0.2.1")

@@ -152,7 +152,8 @@ func TestRefusedReleaseDelaysNoClaim(t *testing.T) {
 		w.hasFault("lb", ipam.KindMisconfigured)
 		w.ledger.want("lb", api)
 		after(time.Second)
-		w.holds("lb", "api/v4=192.0.2.2 releasing:1")
+		w.holds("lb", "api/v4=192.0.2.2")
+		w.keeps("netbox.example", "api/v4=192.0.2.2 web/v4=192.0.2.1")
 		s.SetToken(netboxtest.AdminToken, netboxtest.Token{})
 		after(6 * time.Minute)
 		w.holds("lb", "api/v4=192.0.2.2")
@@ -172,7 +173,7 @@ func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
 		after(10 * time.Minute)
 		w.ledger.want("lb", key("web", addr.V6))
 		after(6 * time.Minute)
-		w.holds("lb", "web/v6=2001:db8::10 wanted:1")
+		w.holds("lb", "web/v6=2001:db8::10 waits:1")
 		w.hasFault("lb", ipam.KindMisconfigured)
 	})
 }
@@ -222,11 +223,11 @@ func TestRefusedClaimDelaysNoOther(t *testing.T) {
 		defer w.start(on("netbox.example", "lb", "198.51.100.0/30"))()
 		w.ledger.want("lb", v4(3)...)
 		after(2 * time.Second)
-		w.holds("lb", "web-0/v4=198.51.100.1 web-1/v4=198.51.100.2")
+		w.holds("lb", "web-0/v4=198.51.100.1 web-1/v4=198.51.100.2 waits:1")
 		w.ledger.giveUp("lb", v4(1)...)
 		w.ledger.want("lb", web)
 		after(time.Second)
-		w.holds("lb", "web-1/v4=198.51.100.2 web/v4=198.51.100.1")
+		w.holds("lb", "web-1/v4=198.51.100.2 web/v4=198.51.100.1 waits:1")
 		if kind, _ := w.fault("lb"); kind != "" {
 			t.Errorf("an exhausted group has the fault %s", kind)
 		}

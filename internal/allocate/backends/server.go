@@ -28,10 +28,8 @@ type serverID struct {
 type server struct {
 	id      serverID
 	manager *Manager
-	// users are the workers of the server; the manager guards it.
-	users int
-	// left is called by each user when it ends.
-	left func()
+	// confirmed gets a signal when a person confirms the release of orphans.
+	confirmed chan struct{}
 
 	mu sync.Mutex // guards what follows
 	// client was made with these credentials.
@@ -39,13 +37,6 @@ type server struct {
 	token, ca []byte
 	// members are the groups that were found on the server, as they were then.
 	members map[string]netBox
-
-	// confirmed gets a signal when a person confirms the release of orphans.
-	confirmed chan struct{}
-}
-
-func newServer(id serverID, m *Manager) *server {
-	return &server{id: id, manager: m, members: map[string]netBox{}, confirmed: make(chan struct{}, 1)}
 }
 
 // connect returns a client with the present credentials of the Secrets. It returns the
@@ -61,8 +52,7 @@ func (s *server) connect(ctx context.Context) (*netbox.Client, error) {
 		return s.client, nil
 	}
 	client, err := s.manager.options.NetBox(netbox.Config{
-		URL: s.id.url, Token: string(token), CA: ca,
-		Random: s.manager.options.Random, Observe: s.manager.options.Exchange,
+		URL: s.id.url, Token: string(token), CA: ca, Observe: s.manager.options.Exchange,
 	})
 	if err != nil {
 		return nil, err
@@ -115,9 +105,8 @@ func (s *server) enter(m netBox) {
 // leave removes a group whose worker ends.
 func (s *server) leave(group string) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.members, group)
-	s.mu.Unlock()
-	s.left()
 }
 
 // parents is how many prefixes and IP ranges the groups have. To count the addresses of each takes a

@@ -40,64 +40,35 @@ type Fault struct {
 	Since time.Time
 }
 
-// states are the states of all groups.
-type states struct {
-	changed func(group string)
-
-	mu      sync.Mutex
-	entries map[string]*entry
-}
-
-func newStates(changed func(string)) *states {
-	return &states{changed: changed, entries: map[string]*entry{}}
-}
-
 // entry is the state of a group, as its worker writes it.
 type entry struct {
-	of *states
-	// state is guarded by the lock of states. What its fields refer to is replaced, never
-	// changed.
+	// changed is called when the visible part of the state has changed.
+	changed func(group string)
+
+	mu sync.Mutex // guards what follows
+	// What the fields of state refer to is replaced, never changed.
 	state State
 	// warnings are the warnings of each part.
 	warnings map[string][]string
 }
 
-// add begins the state of a group that has a new worker.
-func (s *states) add(begin State) *entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := &entry{of: s, state: begin, warnings: map[string][]string{}}
-	s.entries[begin.Group] = e
-	return e
-}
-
-func (s *states) remove(group string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.entries, group)
-}
-
-func (s *states) all() map[string]State {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := map[string]State{}
-	for group, e := range s.entries {
-		all[group] = e.state
-	}
-	return all
+// now returns the state.
+func (e *entry) now() State {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state
 }
 
 // update changes the state, and reports the change if people can see it.
 func (e *entry) update(change func(*State)) {
-	e.of.mu.Lock()
+	e.mu.Lock()
 	before := e.state
 	change(&e.state)
 	after := e.state
-	current := e.of.entries[after.Group] == e
-	e.of.mu.Unlock()
+	e.mu.Unlock()
 	before.Reached, after.Reached = time.Time{}, time.Time{}
-	if current && !reflect.DeepEqual(before, after) {
-		e.of.changed(after.Group)
+	if !reflect.DeepEqual(before, after) {
+		e.changed(after.Group)
 	}
 }
 
@@ -115,11 +86,9 @@ func (e *entry) warn(part string, warnings ...string) {
 // reached notes that the backend performs requests.
 func (e *entry) reached(now time.Time) { e.update(func(s *State) { s.Reached = now }) }
 
-// away records that the backend does not answer.
+// away reports whether the backend does not answer.
 func (e *entry) away() bool {
-	e.of.mu.Lock()
-	defer e.of.mu.Unlock()
-	fault := e.state.Fault
+	fault := e.now().Fault
 	return fault != nil && fault.Kind != ipam.KindMisconfigured
 }
 

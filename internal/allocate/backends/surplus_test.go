@@ -44,7 +44,7 @@ func TestAddressOfAnotherGroupIsNoSurplus(t *testing.T) {
 		after(time.Minute)
 		w.holds("a", "web/v4=192.0.2.1")
 		w.keeps("netbox.example", "web/v4=192.0.2.1")
-		if refusal := w.ledger.refusal("b", web); !strings.Contains(refusal, "NetBox holds 192.0.2.1/24 for default/web") {
+		if refusal := w.ledger.refusal(web); !strings.Contains(refusal, "NetBox holds 192.0.2.1/24 for default/web") {
 			t.Errorf("the refusal is %q", refusal)
 		}
 	})
@@ -70,11 +70,11 @@ func TestAddressDuringReleaseIsNotGranted(t *testing.T) {
 		failDeletes(w, netboxtest.FailBefore)
 		w.ledger.wantNamed("lb", web, "192.0.2.9")
 		after(time.Minute)
-		w.holds("lb", "releasing:1")
+		w.holds("lb", "waits:1")
 		w.hasFault("lb", ipam.KindUnknown)
 		w.ledger.wantNamed("lb", web, "") // from now on any address will do, even the one in NetBox
 		after(10 * time.Minute)
-		w.holds("lb", "releasing:1")
+		w.holds("lb", "waits:1")
 		failDeletes(w, netboxtest.None)
 		after(2 * time.Minute)
 		w.keeps("netbox.example", w.ledger.print("lb"))

@@ -37,7 +37,6 @@ func (s *server) sweepUntil(ctx context.Context) {
 			pages += s.sweep(ctx, members)
 		}
 		wait = max(every, time.Duration(pages)*every/pagesEach)
-		wait += time.Duration(s.manager.options.Random() * float64(wait) / 10)
 	}
 }
 
@@ -137,9 +136,7 @@ func (s *server) giveBack(ctx context.Context, pool *netbox.Pool, m netBox, orph
 		}
 		s.manager.options.Log.InfoContext(ctx, "released an address that no Service has", "group", m.group.Name, "address", orphans[i].Address, "claim", orphans[i].Key)
 	}
-	if len(left) < len(orphans) {
-		s.manager.ledger.Freed(m.group.Name)
-	}
+	s.manager.Poke(s.manager.ledger.Pending(m.group.Name)...) // a claim for which no address was free may succeed now
 	return left, why
 }
 

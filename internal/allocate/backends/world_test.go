@@ -49,7 +49,7 @@ func in(t *testing.T, test func(w *world)) {
 		w := &world{T: t, ledger: newLedger(), servers: map[string]*netboxtest.Server{}, handlers: map[string]http.Handler{},
 			secrets: map[config.SecretKey]string{token: netboxtest.AdminToken}}
 		w.options = backends.Options{Secret: w.secret, Changed: w.noteChange, Log: slog.New(slog.DiscardHandler),
-			NetBox: w.client, Exchange: w.noteExchange, Random: func() float64 { return 0 }}
+			NetBox: w.client, Exchange: w.noteExchange}
 		w.serve("netbox.example")
 		w.ledger.poke = func(due ...ipam.Holder) {
 			if w.manager != nil {

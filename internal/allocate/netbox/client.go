@@ -11,11 +11,9 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"purelb.io/purelb/internal/allocate/ipam"
-	"purelb.io/purelb/internal/backoff"
 )
 
 // largestReply limits how much of a reply is read. A page of 1,000 addresses has 1 MB.
@@ -31,8 +29,6 @@ type Client struct {
 	// taking lets only one group at a time look for a reserved address and take it. Before 4.6,
 	// NetBox does not prevent two clients from taking the same address.
 	taking sync.Mutex
-	// failures counts consecutive failures.
-	failures atomic.Int32
 }
 
 // callClaim is the name of a call that asks for an address.
@@ -83,7 +79,6 @@ func (c *Client) do(ctx context.Context, what call, out any) (reply, error) {
 		c.cfg.Observe(Exchange{Call: what.name, Status: r.status, Duration: time.Since(sent)})
 	}
 	if failure == nil {
-		c.failures.Store(0)
 		return r, nil
 	}
 	failure.Message = c.about(what, failure.Message)
@@ -95,12 +90,8 @@ func (c *Client) about(what call, happened string) string {
 	return fmt.Sprintf("%s in NetBox at %s: %s", what.what, c.base, happened)
 }
 
-// report sets the time after which to try again, and removes the token from the error,
-// because a server may echo it.
+// report removes the token from the error, because a server may echo it.
 func (c *Client) report(e *ipam.Error) *ipam.Error {
-	if e.Kind == ipam.KindUnavailable || e.Kind == ipam.KindUnknown {
-		e.RetryAfter = max(e.RetryAfter, backoff.After(int(c.failures.Add(1)), firstWait, longestWait, c.cfg.Random()))
-	}
 	_, secret, _ := strings.Cut(c.authorization, " ")
 	e.Message = strings.ReplaceAll(e.Message, secret, "(token)")
 	return e

@@ -105,7 +105,7 @@ func (b *memoryNetBox) client() *netbox.Client {
 		return b.only
 	}
 	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience,
-		Transport: netboxtest.Transport(b.Server), Random: func() float64 { return 0 }})
+		Transport: netboxtest.Transport(b.Server)})
 	if err != nil {
 		b.t.Fatal(err)
 	}

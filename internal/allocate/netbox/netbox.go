@@ -25,7 +25,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -60,8 +59,6 @@ type Config struct {
 	Rate int
 	// Transport carries requests. Default: TCP, through the proxy in the environment.
 	Transport http.RoundTripper
-	// Random returns a number in [0, 1) for the jitter of RetryAfter. Default: rand.Float64.
-	Random func() float64
 	// Observe is called with each request and its outcome. Default: nothing.
 	Observe func(Exchange)
 }
@@ -97,9 +94,6 @@ func New(cfg Config) (*Client, error) {
 	}
 	if cfg.Rate == 0 {
 		cfg.Rate = defaultRate
-	}
-	if cfg.Random == nil {
-		cfg.Random = rand.Float64
 	}
 	return &Client{
 		cfg:           cfg,

@@ -9,13 +9,8 @@ import (
 	"purelb.io/purelb/internal/backoff"
 )
 
-const (
-	firstWait = time.Second
-	// longestWait limits the growing delay after failures.
-	longestWait = time.Minute
-	// longestAsked limits the delay that a server may ask for.
-	longestAsked = 10 * time.Minute
-)
+// longestAsked limits the delay that a server may ask for.
+const longestAsked = 10 * time.Minute
 
 // turn lets only one request at a time pass, and at most one per gap.
 type turn struct {

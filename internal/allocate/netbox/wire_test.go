@@ -230,27 +230,6 @@ func TestCallerWithoutTimeSendsNothing(t *testing.T) {
 	})
 }
 
-// Each failure in a row increases the delay. A success ends it.
-func TestDelayGrowsWithFailures(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
-	p := b.pool("ipamtest")
-	b.SetFault(func(*http.Request) netboxtest.Fault { return netboxtest.FailBefore })
-	var delays []time.Duration
-	for range 8 {
-		_, err := claim(t, p, claimOf("web", addr.V4))
-		delays = append(delays, err.(*ipam.Error).RetryAfter) //nolint:errorlint // the driver returns no other type
-	}
-	if got := fmt.Sprint(delays); got != "[1s 2s 4s 8s 16s 32s 1m0s 1m0s]" {
-		t.Errorf("the delays are %s", got)
-	}
-	b.SetFault(nil)
-	mustClaim(t, p, claimOf("web", addr.V4))
-	b.SetFault(func(*http.Request) netboxtest.Fault { return netboxtest.FailBefore })
-	if _, err := claim(t, p, claimOf("web", addr.V4)); err.(*ipam.Error).RetryAfter != time.Second { //nolint:errorlint // the same
-		t.Errorf("after a success: %v", err)
-	}
-}
-
 // The metrics are computed from these observations.
 func TestExchangesAreObserved(t *testing.T) {
 	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)

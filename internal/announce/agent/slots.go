@@ -174,7 +174,7 @@ const (
 
 // pause is how long after r the same change is written again.
 func (r repeat) pause() time.Duration {
-	return backoff.After(r.times+1, firstRepeat, longestRepeat, 0)
+	return backoff.After(r.times+1, firstRepeat, longestRepeat)
 }
 
 // repeats reports whether a write of change at the time now repeats r.
