@@ -1,9 +1,6 @@
 package allocate
 
 import (
-	"net/netip"
-	"slices"
-
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 )
@@ -31,18 +28,11 @@ func (l *allocations) Pending(group string) []ipam.Holder {
 	return l.cluster.Claims.Pending(group)
 }
 
-// Work implements backends.Ledger. It does not give back everything of a holder for which the backend
-// may hold an address that a Service has.
+// Work implements backends.Ledger.
 func (l *allocations) Work(h ipam.Holder) ipam.Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w := l.cluster.Claims.Work(h)
-	if all := w.Release; len(all) > 0 && !all[0].Address.IsValid() && l.mayHave(h.Group, ipam.OwnerOf(all[0].Key)) {
-		l.cluster.Claims.Released(h, all, []error{nil})
-		l.wake(ipam.OwnerOf(all[0].Key))
-		return ipam.Work{}
-	}
-	return w
+	return l.cluster.Claims.Work(h)
 }
 
 // Answered implements backends.Ledger. It chooses again at once for the Services that wait for the
@@ -95,15 +85,6 @@ func (l *allocations) retry(group string, families ...addr.Family) {
 			l.poke(h)
 		}
 	}
-}
-
-// mayHave reports whether a Service may have an address from the backend of a group. It may have got
-// the address under a sharing key that it has dropped since.
-func (l *allocations) mayHave(group string, who ipam.Owner) bool {
-	return slices.ContainsFunc(l.cluster.Store.Held(who), func(a netip.Addr) bool {
-		g, _, known := l.cluster.GroupOf(a)
-		return !known || g.Ref() == group
-	})
 }
 
 // Holds implements backends.Ledger.

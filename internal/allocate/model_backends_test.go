@@ -38,9 +38,6 @@ type box struct {
 	// honest says that, from now on, the backend answers every request, and answers
 	// correctly.
 	honest bool
-	// byHolder says that the backend is an IPAM server: it can give back everything that a
-	// holder has, and it cannot list what it holds.
-	byHolder bool
 	// grants are the addresses that the backend holds for our cluster. others are those
 	// that it holds for others.
 	grants []*boxGrant
@@ -95,7 +92,7 @@ func (c *boxCall) keys() []string {
 }
 
 func newBox(m *model) *box {
-	return &box{m: m, byHolder: m.backed && rapid.IntRange(0, 3).Draw(m.t, "by holder") == 3, others: map[netip.Addr]bool{}, forgotten: map[netip.Addr]bool{}, refused: map[netip.Addr]bool{}}
+	return &box{m: m, others: map[netip.Addr]bool{}, forgotten: map[netip.Addr]bool{}, refused: map[netip.Addr]bool{}}
 }
 
 // restart ends the worker. The backend may still perform the requests in flight.

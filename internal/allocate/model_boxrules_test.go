@@ -76,12 +76,12 @@ func (m *model) checkRelease(g ipam.Grant) {
 }
 
 // checkBox checks the rules that hold after the backend has answered everything and the sweep has
-// run. For a backend without a sweep, it skips the rules that depend on the sweep. The backend may
+// run. The backend may
 // not know the address of a Service with a sharing key: Services that agree on a key after they got
 // their addresses have one claim for several addresses.
 func (m *model) checkBox() {
 	for _, g := range m.box.grants {
-		if m.box.byHolder || m.isOwned(g) {
+		if m.isOwned(g) {
 			continue
 		}
 		if m.box.starts == g.starts {
@@ -97,7 +97,7 @@ func (m *model) checkBox() {
 			continue
 		}
 		for _, ip := range r.Held {
-			if !m.box.byHolder && m.fromBox(ip) && slices.Contains(m.boxed[who], ip) && strings.Contains(r.From, "box") && m.box.holderOf(ip) == nil && !m.box.refused[ip] &&
+			if m.fromBox(ip) && slices.Contains(m.boxed[who], ip) && strings.Contains(r.From, "box") && m.box.holderOf(ip) == nil && !m.box.refused[ip] &&
 				r.SharingKey == "" && !m.awaitsAnother(r, addr.FamilyOf(ip)) {
 				m.t.Fatalf("%s has %s, but the backend has no grant for it", who, ip)
 			}

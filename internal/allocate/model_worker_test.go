@@ -27,10 +27,6 @@ func (b *box) busy(h ipam.Holder) bool {
 // serve takes the work of a holder.
 func (b *box) serve(h ipam.Holder) {
 	w := b.m.allocations.Work(h)
-	if len(w.Release) > 0 && !w.Release[0].Address.IsValid() {
-		b.dismiss(h, w.Release)
-		return
-	}
 	for _, g := range w.Release {
 		b.m.checkRelease(g)
 	}
@@ -103,31 +99,6 @@ func (b *box) answerOf(c *boxCall, i int) ipam.Answer {
 		return boxError(rapid.SampledFrom([]ipam.Kind{ipam.KindUnavailable, ipam.KindMisconfigured}).Draw(b.m.t, "kind"))
 	}
 	return boxError(ipam.KindUnknown)
-}
-
-// dismiss forgets a holder that has left. A backend that knows holders gives back everything that it
-// has. For other backends, the sweep finds it.
-func (b *box) dismiss(h ipam.Holder, all []ipam.Grant) {
-	way := b.draw("dismiss", "well", "lost", "away")
-	var err error
-	if way != "well" {
-		err = boxFault(ipam.KindUnavailable)
-	}
-	if way != "away" && b.byHolder {
-		b.releaseAll(h.Name)
-	}
-	b.m.allocations.Released(h, all, []error{err})
-}
-
-// releaseAll gives back everything that a holder has. It may include an address of another
-// Service whose grant the backend has lost.
-func (b *box) releaseAll(holder string) {
-	for _, g := range b.grants {
-		if ipam.HolderOf(g.key) == holder && !b.forgotten[g.ip] {
-			b.m.checkRelease(ipam.Grant{Key: g.key, Address: g.ip})
-		}
-	}
-	b.drop(func(g *boxGrant) bool { return ipam.HolderOf(g.key) == holder })
 }
 
 // boxHold returns the part of a grant that the sweep compares.
@@ -225,9 +196,6 @@ func (m *model) calm() {
 	m.allocations.noteFault("box", nil)
 	m.box.rest()
 	for range 2 {
-		if m.box.byHolder {
-			break
-		}
 		m.box.beginSweep()
 		m.box.endSweep()
 		m.box.rest()
@@ -253,11 +221,9 @@ func (m *model) boxSteps() map[string]func(*rapid.T) {
 			m.allocations.noteFault("box", boxFault(kind))
 		},
 		"sweep": func(*rapid.T) {
-			switch {
-			case b.byHolder: // There is no sweep for such a backend.
-			case b.sweep == nil:
+			if b.sweep == nil {
 				b.beginSweep()
-			default:
+			} else {
 				b.endSweep()
 			}
 		},

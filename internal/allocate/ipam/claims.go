@@ -8,7 +8,14 @@ import (
 
 // Claims are the claims of a cluster on backends: what to ask of a backend, what a backend
 // holds, and what to give back. Claims does not talk to backends: a worker asks for the Work of a
-// holder, and brings the outcome back.
+// holder, and brings the outcome back. A backend grants a claim once for its key, so each step may be
+// repeated, and what a holder needs next follows from its claims alone:
+//
+//	an address that the backend has and no Service needs   give it back
+//	a Service waits, and no granted address is for it      send the claim
+//	the outcome of the claim is unknown                    send it again, whether or not a Service waits
+//	the backend has lost an address that a Service has     send the claim for exactly this address
+//	the Service is gone, and none of the above             give back all that its keys name, then forget it
 //
 // A claim belongs to the Services that wait for it. When no Service waits for it, and the Store has
 // its address for no Service, the address is given back. This is decided when a worker takes the
@@ -28,8 +35,6 @@ type Claims struct {
 	at map[netip.Addr][]*claimed
 	// wanted are the claims that an owner waits for.
 	wanted map[Owner][]claimID
-	// exhausted are the claims that were refused because no address was free.
-	exhausted map[*claimed]bool
 	// faults are the reasons why the backend of a group answers no claims.
 	faults map[string]*Error
 }
@@ -51,11 +56,14 @@ type holder struct {
 	claims []*claimed
 	// departed is a key of a holder whose addresses must all be given back, or "".
 	departed string
+	// busy says that a request is in flight.
+	busy bool
 }
 
 // claimed is a claim and its outcome.
 type claimed struct {
 	Claim
+	of *holder
 	// number orders the claims by their age.
 	number int
 	// grant is what the backend last granted. If usable is false, no Service can have its address.
@@ -67,8 +75,6 @@ type claimed struct {
 	// ask says that the claim must be sent although a grant is usable or no owner waits: the backend
 	// may have granted something although no answer came, or it must be told of the grant.
 	ask bool
-	// busy says that a request is in flight.
-	busy bool
 	// failure is why the last attempt failed, or nil.
 	failure *Error
 	// wanters are the owners that wait for the claim, in the order in which they came.
@@ -111,7 +117,7 @@ func (e *claimed) asksFor(a netip.Addr) bool {
 func NewClaims(store *Store) *Claims {
 	return &Claims{
 		store: store, of: map[claimID]*claimed{}, holders: map[Holder]*holder{}, at: map[netip.Addr][]*claimed{},
-		wanted: map[Owner][]claimID{}, exhausted: map[*claimed]bool{}, faults: map[string]*Error{},
+		wanted: map[Owner][]claimID{}, faults: map[string]*Error{},
 	}
 }
 
@@ -180,7 +186,7 @@ func (c *Claims) Has(claim Claim, by Owner) bool {
 		h := c.holders[claim.Holder()]
 		return h != nil && h.departed != ""
 	}
-	if len(e.wanters) == 0 && (e.busy || e.ask || len(c.unneeded(e)) > 0) {
+	if len(e.wanters) == 0 && (e.of.busy || e.ask || len(c.unneeded(e)) > 0) {
 		return true // it ends
 	}
 	return slices.Contains(e.owners(), by) || slices.Contains(c.store.Holders(e.grant.Address), by)
@@ -236,9 +242,9 @@ func (c *Claims) want(by Owner, want Claim) *claimed {
 // add adds a claim.
 func (c *Claims) add(claim Claim) *claimed {
 	c.made++
-	e := &claimed{Claim: claim, number: c.made}
-	c.of[claim.id()] = e
 	h := c.holder(claim.Holder())
+	e := &claimed{Claim: claim, of: h, number: c.made}
+	c.of[claim.id()] = e
 	h.claims = append(h.claims, e)
 	return e
 }
@@ -257,18 +263,21 @@ func (c *Claims) remove(e *claimed) {
 		c.lose(e, a)
 	}
 	delete(c.of, e.id())
-	delete(c.exhausted, e)
-	h := c.holder(e.Holder())
-	h.claims = slices.DeleteFunc(h.claims, func(other *claimed) bool { return other == e })
-	if len(h.claims) == 0 && h.departed == "" {
-		delete(c.holders, e.Holder())
+	e.of.claims = slices.DeleteFunc(e.of.claims, func(other *claimed) bool { return other == e })
+	c.forget(e.Holder())
+}
+
+// forget removes a holder that has no claim and must give nothing back.
+func (c *Claims) forget(h Holder) {
+	if has := c.holders[h]; has != nil && len(has.claims) == 0 && has.departed == "" {
+		delete(c.holders, h)
 	}
 }
 
 // ended removes e if it is over: no owner waits for it, its backend has no address for it, and nothing is
 // left to ask. It reports whether e was over.
 func (c *Claims) ended(e *claimed) bool {
-	over := len(e.wanters) == 0 && !e.busy && !e.ask && len(e.back) == 0 && !e.grant.Address.IsValid()
+	over := len(e.wanters) == 0 && !e.of.busy && !e.ask && len(e.back) == 0 && !e.grant.Address.IsValid()
 	if over {
 		c.remove(e)
 	}
@@ -295,7 +304,7 @@ func (c *Claims) Left(addresses []netip.Addr) (due []Holder) {
 
 // isDue reports whether the holder of e has work that did not fail before.
 func (c *Claims) isDue(e *claimed) bool {
-	return !e.busy && (len(c.unneeded(e)) > 0 || e.failure == nil && c.sends(e))
+	return len(c.unneeded(e)) > 0 || e.failure == nil && c.sends(e)
 }
 
 // leaves reports whether the grant of e must be given back: no owner waits for it, and no Service has
@@ -327,7 +336,6 @@ func (c *Claims) grant(e *claimed, grant Grant, usable bool) {
 		other.usable = other.usable && !usable // it was granted twice, and the other grant leaves
 	}
 	e.grant, e.usable, e.failure, e.ask = grant, usable, nil, false
-	delete(c.exhausted, e)
 	c.has(e, grant.Address)
 }
 

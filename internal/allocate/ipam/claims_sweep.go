@@ -41,9 +41,10 @@ func (c *Claims) Learn(group string, grants []Grant) (orphans []Grant, known []n
 		g.Address = plain(g.Address)
 		has, held := c.granted(g.Address), c.isHeld(g.Address)
 		switch {
-		case open[g.Key]:
-		case has != nil && (has.busy || held):
-			c.rename(has, g)
+		case open[g.Key], has != nil && has.of.busy, held && has != nil && len(has.wanters) > 0:
+		case held && has != nil:
+			c.remove(has)
+			c.take(has.Claim, g)
 		case held:
 			c.take(Claim{Group: group, Family: addr.FamilyOf(g.Address)}, g)
 			known = append(known, g.Address)
@@ -57,21 +58,12 @@ func (c *Claims) Learn(group string, grants []Grant) (orphans []Grant, known []n
 // isOpen reports whether the backend of a group may grant or release something for e yet.
 func (c *Claims) isOpen(e *claimed, group string) bool {
 	switch leaves := len(c.unneeded(e)) > 0; {
-	case e.busy, len(e.wanters) > 0:
+	case e.of.busy, len(e.wanters) > 0:
 		return true
 	case e.Group != group:
 		return !leaves // the other group may have no worker any more
 	default:
 		return leaves || e.usable || e.ask // else another Service has the address
-	}
-}
-
-// rename notes that the backend holds the address of e under the key of g. It does nothing while an
-// owner waits for e, or while a request for e is in flight.
-func (c *Claims) rename(e *claimed, g Grant) {
-	if !e.busy && len(e.wanters) == 0 {
-		c.remove(e)
-		c.take(e.Claim, g)
 	}
 }
 
@@ -88,7 +80,7 @@ func (c *Claims) take(claim Claim, g Grant) {
 // these addresses. It returns the holders that have work.
 func (c *Claims) Register(group string, missing []Grant) (due []Holder) {
 	for _, g := range missing {
-		if e := c.of[claimID{group, g.Key}]; e != nil && e.usable && e.grant.Address == g.Address && !e.busy {
+		if e := c.of[claimID{group, g.Key}]; e != nil && e.usable && e.grant.Address == g.Address && !e.of.busy {
 			e.ask = true
 			due = append(due, e.Holder())
 		}

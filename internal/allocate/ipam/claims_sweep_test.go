@@ -83,12 +83,9 @@ func TestOrphanInUseBelongsToItsService(t *testing.T) {
 	})
 }
 
-func TestLostGrantIsClaimedAgain(t *testing.T) {
-	tests := map[string]ipam.Answer{
-		"refused": failed(ipam.KindTaken),
-		"another": granted("203.0.113.9"),
-	}
-	for name, answer := range tests {
+// The backend lost a grant that no Service has yet. It grants another address, or none.
+func TestLostGrantIsReplaced(t *testing.T) {
+	for name, answer := range map[string]ipam.Answer{"refused": failed(ipam.KindTaken), "another": granted("203.0.113.9")} {
 		t.Run(name, func(t *testing.T) {
 			b := newBacked(t, false)
 			r := web("46", of("box"))
@@ -100,9 +97,20 @@ func TestLostGrantIsClaimedAgain(t *testing.T) {
 			if _, group := b.Claims.GrantOf(netip.MustParseAddr("203.0.113.7")); group != "" {
 				t.Error("the address is still granted to it")
 			}
-			if claims := b.send(webV4, webV6); claims[0].Address.IsValid() {
-				t.Errorf("asks for %s", claims[0].Address)
+			if _, group := b.Claims.GrantOf(netip.MustParseAddr("203.0.113.9")); answer.Err == nil && group != "box" {
+				t.Error("the new address is not granted to it")
 			}
 		})
+	}
+}
+
+// A Service was deleted, and another one of its name has an address that nobody knows to be the backend's.
+func TestDepartureSparesANewServiceOfTheName(t *testing.T) {
+	b := newBacked(t, false)
+	h := holderOf(webV4)
+	b.Claims.Depart(h, webV4)
+	b.Store.Show(netip.MustParseAddr("203.0.113.7"), "default/web")
+	if w := b.Claims.Work(h); len(w.Release) > 0 {
+		t.Errorf("gives back %v", w.Release)
 	}
 }

@@ -34,82 +34,103 @@ func (c *Claims) Pending(group string) []Holder {
 	return due
 }
 
-// Work returns what to ask of the backend for h, and marks it as in flight. Addresses are given back
-// before claims are sent: so the backend cannot perform a release after it has granted the same
-// address again. Work returns nothing while a request for h is in flight.
-func (c *Claims) Work(h Holder) Work {
+// Work returns what to ask of the backend for h. The request is in flight until Answered or Released
+// takes its outcome. Addresses are given back before claims are sent: so the backend cannot perform a
+// release after it has granted the same address again.
+func (c *Claims) Work(h Holder) (w Work) {
 	has := c.holders[h]
-	if has == nil || slices.ContainsFunc(has.claims, func(e *claimed) bool { return e.busy }) {
+	if has == nil {
 		return Work{}
 	}
-	var w Work
 	for _, e := range has.claims {
+		c.withdraw(e)
 		for _, a := range c.unneeded(e) {
-			if a == e.grant.Address && e.usable {
-				e.usable, e.ask = false, false // there is nothing to register any more
-			}
-			c.giveBack(e, a)
-			e.busy = true
 			w.Release = append(w.Release, Grant{Key: e.Key, Address: a})
 		}
 	}
-	if len(w.Release) > 0 {
-		return w
-	}
-	for _, e := range has.claims {
-		if !c.sends(e) {
-			continue
+	if len(w.Release) == 0 {
+		for _, e := range has.claims {
+			if c.sends(e) {
+				w.Claims = append(w.Claims, e.sent())
+			}
 		}
-		claim := e.Claim
-		if e.usable {
-			claim.Address = e.grant.Address
-		}
-		e.busy = true
-		w.Claims = append(w.Claims, claim)
 	}
-	if len(has.claims) == 0 && has.departed != "" {
+	if len(has.claims) == 0 && c.departs(has) {
 		w.Release = []Grant{{Key: has.departed}}
 	}
+	has.busy = len(w.Release)+len(w.Claims) > 0
+	c.forget(h)
 	return w
+}
+
+// withdraw notes that the grant of e goes back if no Service needs it. From now on no Service gets it.
+func (c *Claims) withdraw(e *claimed) {
+	if !c.leaves(e) {
+		return
+	}
+	a, doubtful := e.grant.Address, e.ask && !e.usable
+	c.giveBack(e, a)
+	c.grant(e, Grant{}, false)
+	e.ask = doubtful // a usable grant was to be registered
+}
+
+// sent returns the claim of e as it is sent. A usable grant is registered.
+func (e *claimed) sent() Claim {
+	claim := e.Claim
+	if e.usable {
+		claim.Address = e.grant.Address
+	}
+	return claim
+}
+
+// departs reports whether everything of a holder without claims must be given back. The name may have
+// a new Service, which has what the key names.
+func (c *Claims) departs(has *holder) bool {
+	if len(c.store.Held(OwnerOf(has.departed))) > 0 {
+		has.departed = ""
+	}
+	return has.departed != ""
 }
 
 // Released takes the outcome of giving back grants, in their order. It reports whether the holder has
 // more work.
 func (c *Claims) Released(h Holder, grants []Grant, errs []error) (more bool) {
+	has := c.holders[h]
 	for i, g := range grants {
-		e := c.of[claimID{h.Group, g.Key}]
-		switch {
-		case !g.Address.IsValid():
-			c.departed(h, errs[i])
-			continue
-		case e == nil:
-			continue
-		}
-		e.busy = false
-		if errs[i] != nil {
+		switch e := c.of[claimID{h.Group, g.Key}]; {
+		case !g.Address.IsValid() && errs[i] == nil:
+			has.departed = ""
+		case e == nil || !g.Address.IsValid():
+		case errs[i] != nil:
 			e.failure = AsError(errs[i])
-			continue
-		}
-		a := plain(g.Address)
-		e.back = slices.DeleteFunc(e.back, func(other netip.Addr) bool { return other == a })
-		if e.grant.Address == a && !e.usable {
-			e.grant, e.failure = Grant{}, nil // a later claim may have an unknown outcome
-		}
-		if e.grant.Address != a {
-			c.lose(e, a)
-		}
-		if c.ended(e) {
-			c.Depart(h, e.Key)
+		default:
+			e.failure = nil
+			e.back = slices.DeleteFunc(e.back, func(other netip.Addr) bool { return other == g.Address })
+			c.lose(e, g.Address)
 		}
 	}
-	return c.hasWork(h)
+	return c.settle(h)
+}
+
+// settle notes that the request of h is over. It reports whether the holder has work that did not fail
+// before.
+func (c *Claims) settle(h Holder) (due bool) {
+	has := c.holders[h]
+	has.busy = false
+	for _, e := range slices.Clone(has.claims) {
+		if !c.ended(e) && c.isDue(e) {
+			due = true
+		}
+	}
+	c.forget(h)
+	return due || len(has.claims) == 0 && has.departed != ""
 }
 
 // hasWork reports whether Work would return something.
 func (c *Claims) hasWork(h Holder) bool {
 	has := c.holders[h]
-	return has != nil && (len(has.claims) == 0 && has.departed != "" ||
-		slices.ContainsFunc(has.claims, func(e *claimed) bool { return len(c.unneeded(e)) > 0 || c.sends(e) }))
+	return len(has.claims) == 0 && has.departed != "" ||
+		slices.ContainsFunc(has.claims, func(e *claimed) bool { return len(c.unneeded(e)) > 0 || c.sends(e) })
 }
 
 // Depart notes that everything of a holder must be given back, once it has no claim left. key is a
@@ -121,21 +142,13 @@ func (c *Claims) Depart(h Holder, key string) {
 	}
 }
 
-// departed takes the outcome of giving back everything of a holder.
-func (c *Claims) departed(h Holder, err error) {
-	if has := c.holders[h]; has != nil && err == nil {
-		if has.departed = ""; len(has.claims) == 0 {
-			delete(c.holders, h)
-		}
-	}
-}
-
 // Exhausted returns the holder of the oldest claim of a group and a family that was refused because
 // no address was free.
 func (c *Claims) Exhausted(group string, f addr.Family) (h Holder, ok bool) {
 	var oldest *claimed
-	for e := range c.exhausted {
-		if e.Group == group && e.Family == f && !e.busy && (oldest == nil || e.number < oldest.number) {
+	for _, e := range c.of {
+		if e.Group == group && e.Family == f && c.sends(e) && e.failure != nil && e.failure.Kind == KindExhausted &&
+			(oldest == nil || e.number < oldest.number) {
 			oldest = e
 		}
 	}
@@ -145,6 +158,14 @@ func (c *Claims) Exhausted(group string, f addr.Family) (h Holder, ok bool) {
 	return oldest.Holder(), true
 }
 
+// offers returns the granted address that Services can have, or the zero address.
+func (e *claimed) offers() netip.Addr {
+	if !e.usable {
+		return netip.Addr{}
+	}
+	return e.grant.Address
+}
+
 // Answered takes the answers to claims of h, in their order. An address that usable refuses goes to
 // no Service. Answered returns the Services that wait for the claims, in the order in which they came,
 // and the addresses that they get. again says that the holder has other work than the claims that
@@ -152,36 +173,45 @@ func (c *Claims) Exhausted(group string, f addr.Family) (h Holder, ok bool) {
 func (c *Claims) Answered(h Holder, claims []Claim, answers []Answer, usable func(Claim, netip.Addr) *Error) (wanters []Owner, granted []netip.Addr, again bool) {
 	for i, claim := range claims {
 		e := c.of[claim.id()]
-		if e == nil {
-			continue
+		before := e.offers()
+		if err := answers[i].Err; err != nil {
+			c.refused(e, claim, AsError(err))
+		} else {
+			c.accepted(e, answers[i].Grant, usable)
 		}
-		e.busy = false
+		now := e.offers()
+		if !before.IsValid() || now != before {
+			wanters = append(wanters, e.owners()...)
+		}
+		if now.IsValid() && now != before {
+			granted = append(granted, now)
+		}
 		for _, a := range answers[i].Surplus {
 			if a = plain(a); !c.isHeld(a) && (!e.usable || e.grant.Address != a) {
 				c.giveBack(e, a)
 			}
 		}
-		if err := answers[i].Err; e.usable {
-			c.registered(e, answers[i])
-		} else {
-			wanters = append(wanters, e.owners()...)
-			if err != nil {
-				c.refused(e, claim, AsError(err))
-			} else if c.accepted(e, answers[i].Grant, usable); e.usable {
-				granted = append(granted, e.grant.Address)
-			}
-		}
-		again = again || c.isDue(e)
-		c.ended(e)
 	}
-	return distinct(wanters), granted, again
+	return distinct(wanters), granted, c.settle(h)
 }
 
-// accepted notes that the backend granted e.
+// accepted notes that the backend granted e. A Service that has another address under the key keeps
+// it, and the granted one is given back.
 func (c *Claims) accepted(e *claimed, grant Grant, usable func(Claim, netip.Addr) *Error) {
 	grant.Key, grant.Address = e.Key, plain(grant.Address)
+	switch registered := e.grant.Address == grant.Address; {
+	case e.usable && registered:
+		c.grant(e, grant, true)
+		return
+	case e.usable && c.isHeld(e.grant.Address):
+		e.ask, e.failure = false, nil
+		if !c.isHeld(grant.Address) {
+			c.giveBack(e, grant.Address)
+		}
+		return
+	}
 	err := usable(e.Claim, grant.Address)
-	if other := c.granted(grant.Address); err == nil && other != nil {
+	if other := c.granted(grant.Address); err == nil && other != nil && other != e {
 		err = &Error{Kind: KindTaken, Message: "the backend granted " + grant.Address.String() + " to " + HolderOf(other.Key) +
 			" too; look there for two claims of one address"}
 	}
@@ -192,54 +222,22 @@ func (c *Claims) accepted(e *claimed, grant Grant, usable func(Claim, netip.Addr
 	}
 }
 
-// refused notes that the backend did not grant e, which was sent as claim.
+// refused notes that the backend did not grant e, which was sent as claim. A Service that has the
+// address keeps it, whatever the answer is. If the outcome is unknown, the claim is sent again, because
+// only an answer shows what the backend has granted.
 func (c *Claims) refused(e *claimed, claim Claim, err *Error) {
 	e.failure = err
-	delete(c.exhausted, e)
 	switch err.Kind {
 	case KindExhausted, KindTaken, KindInvalid:
-		e.ask = false // e.grant stays: the backend may have it nevertheless
-		if claim.Address != e.Address {
+		e.ask = false
+		switch {
+		case e.usable && !c.isHeld(e.grant.Address):
+			c.grant(e, Grant{}, false) // the backend has lost it, so it is claimed again
+		case !e.usable && claim.Address != e.Address:
 			e.failure = nil // the refusal was for an address that is no longer asked for
-		} else if err.Kind == KindExhausted {
-			c.exhausted[e] = true
 		}
 	case KindUnknown:
 		e.ask = true
 	case KindMisconfigured, KindUnavailable:
 	}
-}
-
-// registered takes the answer to a claim that was sent to register a grant. A Service that has the
-// address keeps it, whatever the answer is. If the backend grants another address, that is given back.
-// If the backend refuses to register a grant that no Service has yet, the address is claimed again. If
-// the outcome is unknown, the claim is sent again, because only an answer shows what the backend has
-// granted.
-func (c *Claims) registered(e *claimed, a Answer) {
-	e.ask = a.Err != nil && AsError(a.Err).Kind == KindUnknown
-	switch {
-	case a.Err == nil && plain(a.Grant.Address) == e.grant.Address:
-		e.grant, e.failure = a.Grant, nil
-	case !c.isHeld(e.grant.Address) && denies(a):
-		c.grant(e, Grant{}, false)
-		e.ask = true
-	case a.Err != nil:
-		e.failure = AsError(a.Err)
-	case !c.isHeld(a.Grant.Address):
-		c.giveBack(e, a.Grant.Address)
-	}
-}
-
-// denies reports whether the backend says that it does not hold the address that was to be
-// registered.
-func denies(a Answer) bool {
-	if a.Err == nil {
-		return true // the backend holds another address
-	}
-	switch AsError(a.Err).Kind {
-	case KindExhausted, KindTaken, KindInvalid:
-		return true
-	case KindMisconfigured, KindUnavailable, KindUnknown:
-	}
-	return false
 }

@@ -50,8 +50,7 @@ func (g *Group) Close() error { return g.connection.Close() }
 // Release gives grants back, and answers in their order. It is no error if the server no longer holds
 // a grant for the key. A grant without an address stands for everything that the server has for the
 // holder of its key (see ipam.HolderOf), of both families. The caller gives that back when the Service is
-// gone or has left the group. Only then is it certain that no address remains from calls whose answers
-// were lost or wrong.
+// gone. Only then is it certain that no address remains from calls whose answers were lost or wrong.
 func (g *Group) Release(ctx context.Context, grants []ipam.Grant) []error {
 	errs := make([]error, len(grants))
 	for i, grant := range grants {
