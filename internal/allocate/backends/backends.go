@@ -127,7 +127,8 @@ func (m *Manager) Set(list []config.Backend) {
 }
 
 // Run works until ctx ends. It returns after the calls in flight; each of them has a
-// deadline. Only the leader runs it. identity is how NetBox knows the cluster.
+// deadline. Only the leader runs it, and once: a process that loses the lead ends. identity is how
+// NetBox knows the cluster.
 func (m *Manager) Run(ctx context.Context, identity netbox.Identity) {
 	m.mu.Lock()
 	m.running, m.identity = ctx, identity
@@ -139,7 +140,6 @@ func (m *Manager) Run(ctx context.Context, identity netbox.Identity) {
 	for name, g := range m.groups {
 		m.stop(name, g)
 	}
-	clear(m.servers)
 	m.mu.Unlock()
 	m.all.Wait()
 }

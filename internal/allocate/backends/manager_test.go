@@ -123,20 +123,6 @@ func TestEndDoesNotWaitForTheBackend(t *testing.T) {
 	}
 }
 
-// A manager may run again after its end: the leader may lose its Lease and get it again.
-func TestManagerRunsAgain(t *testing.T) {
-	in(t, func(w *world) {
-		lb := on("netbox.example", "lb", "192.0.2.0/24")
-		w.start(lb)()
-		w.ledger.want("lb", web)
-		after(time.Minute)
-		w.holds("lb", "waits:1")
-		defer w.start(lb)()
-		after(time.Second)
-		w.holds("lb", "web/v4=192.0.2.1")
-	})
-}
-
 // The allocator ends at any request, which fails in any way. Another allocator continues.
 func TestRestartInEachStateLeavesOneAddressForAClaim(t *testing.T) {
 	for name, fault := range map[string]netboxtest.Fault{"before": netboxtest.FailBefore, "after": netboxtest.FailAfter,
