@@ -6,13 +6,13 @@
 // sends a heartbeat to the next peers on the ring, its watchers. It also counts the intervals in
 // which it did not hear the peers that it watches. When a peer reaches its miss limit, the watcher
 // suspects it and tells all peers. The suspected peer refutes the suspicion, and another watcher
-// that hears it vouches for it. If no peer refutes the suspicion in time, the peers believe it.
+// that hears it vouches for it. If no peer refutes the suspicion in time, the callers believe it.
 //
 // The package does no I/O, reads no clock and starts no goroutine. The caller passes in the
 // received heartbeats and the time, and carries out the Actions. The caller knows the members
 // and their addresses, and signs the heartbeats.
 //
-// To read: ring.go, detector.go, receive.go, unheard.go, suspicion.go.
+// To read: ring.go, detector.go, receive.go, unheard.go.
 package detector
 
 import "time"

@@ -53,16 +53,15 @@ var (
 // process is one process of a cluster.
 type process struct {
 	*Detector
-	node       int
-	phase      time.Duration
-	inbox      []Heartbeat
-	known      map[PeerID]bool // the value says that the peer is believed alive
-	news       []news
-	moved      bool
-	suspicions Suspicions[PeerID]
-	due        time.Time // of the next suspicion
-	unheard    map[PeerID]bool
-	paused     int // for so many more intervals
+	node      int
+	phase     time.Duration
+	inbox     []Heartbeat
+	known     map[PeerID]bool // the value says that the peer is believed alive
+	news      []news
+	moved     bool
+	suspected map[PeerID]time.Time // when the process believes it
+	unheard   map[PeerID]bool
+	paused    int // for so many more intervals
 }
 
 // news tells a process of a new or of a removed peer.
@@ -103,7 +102,7 @@ func (c *cluster) add(node int) *process {
 	id := PeerID(c.Uint64())
 	p := &process{
 		Detector: New(id, testInterval), node: node, phase: time.Duration(c.Int64N(int64(testInterval))),
-		known: map[PeerID]bool{}, moved: true, suspicions: NewSuspicions[PeerID](),
+		known: map[PeerID]bool{}, moved: true, suspected: map[PeerID]time.Time{},
 	}
 	c.processes[id] = p
 	at, _ := slices.BinarySearchFunc(c.order, p, func(a, b *process) int { return int(a.phase - b.phase) })
@@ -201,14 +200,12 @@ func (p *process) step(now time.Time) []Outgoing {
 	p.inbox = p.inbox[:0]
 	p.Tick(now, &a)
 	for _, id := range a.Suspected {
-		if p.known[id] {
-			until := now.Add(silence)
-			p.suspicions.Suspect(id, until, false)
-			p.due = Earliest(p.due, until)
+		if p.known[id] && p.suspected[id].IsZero() {
+			p.suspected[id] = now.Add(silence)
 		}
 	}
 	for _, id := range a.Heard {
-		p.suspicions.Refute(id)
+		delete(p.suspected, id)
 		if alive, known := p.known[id]; known && !alive {
 			p.known[id], p.moved = true, true
 		}
@@ -230,7 +227,7 @@ func (p *process) learn(now time.Time) {
 			p.known[n.about] = true
 		} else {
 			delete(p.known, n.about)
-			p.suspicions.Drop(n.about)
+			delete(p.suspected, n.about)
 		}
 		return true
 	})
@@ -238,13 +235,13 @@ func (p *process) learn(now time.Time) {
 
 // believe believes the suspicions that no peer has refuted in time.
 func (p *process) believe(now time.Time) {
-	for !p.due.IsZero() && !p.due.After(now) {
-		e := p.suspicions.Expire(p.due)
-		for id := range maps.Keys(e.Dead) {
-			p.known[id], p.moved = false, true
+	maps.DeleteFunc(p.suspected, func(id PeerID, at time.Time) bool {
+		if at.After(now) {
+			return false
 		}
-		p.due = e.Next
-	}
+		p.known[id], p.moved = false, true
+		return true
+	})
 }
 
 // view is how p counts the processes.

@@ -24,7 +24,7 @@ func (g *Gossip) detect(ctx context.Context, transport *sealed) {
 	// Agents that start together should not send at the same time.
 	beat := time.Now().Add(rand.N(g.opt.Timing.Beat))
 	for {
-		transport.carrier.rest(time.Until(detector.Earliest(beat, g.due())))
+		transport.carrier.rest(time.Until(earliest(beat, g.due())))
 		if ctx.Err() != nil {
 			return
 		}
@@ -70,7 +70,7 @@ func (g *Gossip) settle(now time.Time) {
 	g.mu.Lock()
 	s := g.table.settle(now)
 	forgot := g.table.forget(now.Add(-g.opt.Timing.Memory))
-	g.table.due = detector.Earliest(g.table.due, now.Add(g.opt.Timing.Memory/60))
+	g.table.due = earliest(g.table.due, now.Add(g.opt.Timing.Memory/60))
 	g.mu.Unlock()
 	g.counts.stalls.Add(uint64(s.late))
 	for _, m := range s.changed {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"purelb.io/purelb/internal/nodes/detector"
 	"purelb.io/purelb/internal/nodes/election"
 )
 
@@ -13,6 +12,26 @@ import (
 // repeats its suspicion within this time (detector.Renewal).
 const suspicionTTL = 5 * time.Second
 
+const (
+	// maxLate is the largest delay after which this process believes a suspicion at once. A
+	// process with a longer delay did not run, so it has not read a refutation either.
+	maxLate = 50 * time.Millisecond
+	// lateGrace is how long such a process reads waiting packets before it believes the
+	// suspicion.
+	lateGrace = 100 * time.Millisecond
+)
+
+// suspicion is the claim that a process is dead. The zero suspicion is none.
+type suspicion struct {
+	// until is when this process believes it.
+	until time.Time
+	// confirmed means that the library claims the death too, not only the watchers that miss
+	// heartbeats. A heartbeat refutes the watchers, but not the library.
+	confirmed bool
+	// late means that this process did not run when it should have believed the suspicion.
+	late bool
+}
+
 // suspect records that a watcher misses the heartbeats of id. The table declares id dead at
 // until, unless a process hears id before.
 func (t *table) suspect(id identity, until, now time.Time) {
@@ -20,16 +39,18 @@ func (t *table) suspect(id identity, until, now time.Time) {
 	switch {
 	case p == nil || p.state() != election.Alive && p.deadUntil.IsZero():
 	case p.deadUntil.IsZero():
-		t.doubt(id, until, false)
+		t.doubt(p, until, false)
 	default:
 		p.deadUntil = now.Add(suspicionTTL)
 	}
 }
 
-// doubt adds the suspicion that id is dead. confirmed means that the library suspects id.
-func (t *table) doubt(id identity, until time.Time, confirmed bool) {
-	t.suspicions.Suspect(id, until, confirmed)
-	t.due = detector.Earliest(t.due, until)
+// doubt adds the suspicion that p is dead. Of several suspicions, the earliest until counts.
+// confirmed means that the library suspects p.
+func (t *table) doubt(p *process, until time.Time, confirmed bool) {
+	p.suspicion.until = earliest(p.suspicion.until, until)
+	p.suspicion.confirmed = p.suspicion.confirmed || confirmed
+	t.due = earliest(t.due, until)
 }
 
 // refute records that a process heard id. It reports whether that changed the known state
@@ -39,7 +60,9 @@ func (t *table) refute(id identity, now time.Time) bool {
 	if p == nil {
 		return false
 	}
-	t.suspicions.Refute(id)
+	if !p.suspicion.confirmed {
+		p.suspicion = suspicion{}
+	}
 	if p.deadUntil.IsZero() {
 		return false
 	}
@@ -47,14 +70,14 @@ func (t *table) refute(id identity, now time.Time) bool {
 	return t.judge(id.node, now)
 }
 
-// believe declares id dead. confirmed means that the library suspects id too.
-func (t *table) believe(id identity, confirmed bool, now time.Time) bool {
-	p := t.process(id)
-	if confirmed || p == nil {
-		return t.lose(id, now, now)
+// believe declares p dead, which is suspected.
+func (t *table) believe(p *process, now time.Time) bool {
+	if p.suspicion.confirmed {
+		return t.lose(p.id, now, now)
 	}
+	p.suspicion = suspicion{}
 	p.deadUntil, t.moved, t.lost = now.Add(suspicionTTL), true, now
-	return t.judge(id.node, now)
+	return t.judge(p.id.node, now)
 }
 
 // doubted reports whether a process was declared dead since processes became unheard. Then
@@ -102,31 +125,43 @@ type settled struct {
 	doubts bool
 }
 
-// settle declares processes dead if no process refuted the suspicion in time. When
-// suspicionTTL is over, it makes a process alive again if the library still hears it. Then due is when
-// the next of these times comes; zero means never.
-func (t *table) settle(now time.Time) settled {
-	e := t.suspicions.Expire(now)
-	s := settled{late: e.Late}
-	t.due = e.Next
-	for id, confirmed := range e.Dead {
-		if t.believe(id, confirmed, now) {
-			s.changed = append(s.changed, t.nodes[id.node])
-		}
-	}
-	if len(e.Dead) > 0 && t.doubted() {
-		s.doubts = t.judgeAll(now)
-	}
+// settle declares processes dead if no process refuted the suspicion in time. It postpones a
+// suspicion once if this process should have believed it long ago. When suspicionTTL is over, it
+// makes a process alive again if the library still hears it. Then due is when the next of these
+// times comes; zero means never.
+func (t *table) settle(now time.Time) (s settled) {
+	t.due = time.Time{}
+	died := false
 	for _, all := range t.processes {
 		for _, p := range slices.Clone(all) { // judge may delete processes from the list
-			switch {
-			case p.deadUntil.IsZero():
-			case now.Before(p.deadUntil):
-				t.due = detector.Earliest(t.due, p.deadUntil)
-			case t.refute(p.id, now):
+			changed := false
+			switch until := p.suspicion.until; {
+			case until.IsZero() || now.Before(until):
+			case !p.suspicion.late && now.Sub(until) > maxLate:
+				p.suspicion.until, p.suspicion.late = now.Add(lateGrace), true
+				s.late++
+			default:
+				died, changed = true, t.believe(p, now)
+			}
+			if !p.deadUntil.IsZero() && !now.Before(p.deadUntil) {
+				changed = t.refute(p.id, now) || changed
+			}
+			if changed {
 				s.changed = append(s.changed, t.nodes[p.id.node])
 			}
+			t.due = earliest(t.due, earliest(p.suspicion.until, p.deadUntil))
 		}
 	}
+	if died && t.doubted() {
+		s.doubts = t.judgeAll(now)
+	}
 	return s
+}
+
+// earliest returns the earlier of two times. A zero time means never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }

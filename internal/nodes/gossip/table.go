@@ -39,6 +39,8 @@ type process struct {
 	// deadUntil is when a death by missed heartbeats expires. From then on only the
 	// library decides. It is zero while no such death is in force.
 	deadUntil time.Time
+	// suspicion is the claim that it is dead, while it is neither believed nor refuted.
+	suspicion suspicion
 	// unheard is when the detector stopped knowing whether a peer hears it, or zero.
 	unheard time.Time
 }
@@ -58,9 +60,7 @@ func (p *process) state() election.State {
 type table struct {
 	processes map[string][]*process // by node
 	nodes     map[string]Member
-	// suspicions are the suspected processes.
-	suspicions detector.Suspicions[identity]
-	shown      []Member // the last result of members; nil after a change
+	shown     []Member // the last result of members; nil after a change
 	// unheard is the number of unheard processes, and unheardSince is when the first of
 	// them became unheard. lost is the last time at which missed heartbeats declared a
 	// process dead.
@@ -73,7 +73,7 @@ type table struct {
 }
 
 func newTable() table {
-	return table{processes: map[string][]*process{}, nodes: map[string]Member{}, suspicions: detector.NewSuspicions[identity]()}
+	return table{processes: map[string][]*process{}, nodes: map[string]Member{}}
 }
 
 // hear records that the library heard id with the record s. It reports whether that changed
@@ -86,7 +86,9 @@ func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time)
 	}
 	p.address, p.record, p.version, p.leaving, p.gone = address, s.Record, s.version, s.leaving, false
 	t.moved = true
-	t.suspicions.RefuteConfirmed(id)
+	if p.suspicion.confirmed {
+		p.suspicion = suspicion{}
+	}
 	return t.judge(id.node, now)
 }
 
@@ -95,15 +97,13 @@ func (t *table) hear(id identity, address netip.AddrPort, s said, now time.Time)
 func (t *table) lose(id identity, until, now time.Time) bool {
 	p := t.process(id)
 	if p == nil {
-		t.suspicions.Drop(id)
 		return false
 	}
 	if until.After(now) && !p.leaving {
-		t.doubt(id, until, true)
+		t.doubt(p, until, true)
 		return false
 	}
-	p.gone, p.deadUntil, t.moved = true, time.Time{}, true
-	t.suspicions.Drop(id)
+	p.gone, p.deadUntil, p.suspicion, t.moved = true, time.Time{}, suspicion{}, true
 	return t.judge(id.node, now)
 }
 

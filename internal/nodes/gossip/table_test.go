@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/internal/nodes/detector"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -52,7 +51,7 @@ func TestTheStateOfANodeFollowsFromItsProcesses(t *testing.T) {
 	settle := func(t *table, now time.Time) { t.settle(now) }
 	hour := func(t *table, now time.Time) { t.forget(now.Add(time.Hour)) }
 	afterTTL := func(t *table, now time.Time) { t.settle(now.Add(suspicionTTL)) }
-	late := func(t *table, now time.Time) { t.settle(now.Add(2 * detector.MaxLate)) }
+	late := func(t *table, now time.Time) { t.settle(now.Add(2 * maxLate)) }
 	forget := func(t *table, now time.Time) { t.forget(now.Add(-time.Second)) }
 	for _, tt := range []struct {
 		name  string
@@ -90,6 +89,8 @@ func TestTheStateOfANodeFollowsFromItsProcesses(t *testing.T) {
 		{"a new suspicion delays the revival by the library", steps(hear(1), suspect(1), settle, suspect(1), afterTTL), "a/1 alive since 9, lost 2"},
 		{"the library does not revive a process that it lost", steps(hear(1), suspect(1), settle, lose(1), afterTTL), "a/1 dead since 2"},
 		{"a heartbeat does not revive a process that the library lost", steps(hear(1), lose(1), heartbeat(1)), "a/1 dead since 1"},
+		{"the library does not refute a suspicion of the watchers", steps(hear(1), suspect(1), hear(1), settle, settle), "a/1 dead since 4"},
+		{"a suspicion of both counts from the first, and a heartbeat does not refute it", steps(hear(1), suspect(1), suspectByLibrary(1), heartbeat(1), settle, settle), "a/1 dead since 5"},
 		{"a heartbeat does not refute a suspicion of the library", steps(hear(1), suspectByLibrary(1), heartbeat(1), settle, settle), "a/1 dead since 4"},
 		{"the older of two processes is revived when the newer is lost", steps(hear(1), hear(2), suspect(1), settle, settle, lose(2), afterTTL), "a/1 alive since 11, lost 5"},
 		{"a silent process is remembered while the library has it", steps(hear(1), suspect(1), settle, hour), "a/1 dead since 2"},
