@@ -99,28 +99,15 @@ func (p *port) way(addr string) (to *port, delay time.Duration) {
 	return to, p.ether.latency + max(0, time.Until(p.awake), time.Until(to.awake))
 }
 
-func (p *port) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
-	return p.addr.Addr().AsSlice(), int(p.addr.Port()), nil
-}
-
-func (p *port) WriteTo(packet []byte, addr string) (time.Time, error) {
-	p.cast(packet, addr)
-	return time.Now(), nil
-}
-
-func (p *port) send(packet []byte, to netip.AddrPort) error {
-	p.cast(packet, to.String())
-	return nil
-}
-
-func (p *port) cast(packet []byte, addr string) {
-	if p.fails(packet, addr) {
-		return
+func (p *port) send(packet []byte, addr netip.AddrPort) error {
+	if p.fails(packet, addr.String()) {
+		return nil
 	}
-	if to, delay := p.way(addr); to != nil {
+	if to, delay := p.way(addr.String()); to != nil {
 		p.overhear(to, packet)
 		time.AfterFunc(delay, func() { to.deliver(packet, p) })
 	}
+	return nil
 }
 
 // overhear passes a packet to the tap. The tap gets one packet at a time.
@@ -153,7 +140,7 @@ func (p *port) deliver(packet []byte, from *port) {
 	}
 }
 
-func (p *port) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+func (p *port) dial(addr string, timeout time.Duration) (net.Conn, error) {
 	to, delay := p.way(addr)
 	if to == nil || delay >= timeout {
 		time.Sleep(timeout)
@@ -169,6 +156,5 @@ func (p *port) DialTimeout(addr string, timeout time.Duration) (net.Conn, error)
 	}
 }
 
-func (p *port) PacketCh() <-chan *memberlist.Packet { return nil }
-func (p *port) StreamCh() <-chan net.Conn           { return p.streams }
-func (p *port) Shutdown() error                     { return nil }
+func (p *port) accepted() <-chan net.Conn { return p.streams }
+func (p *port) close() error              { return nil }

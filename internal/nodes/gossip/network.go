@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hashicorp/memberlist"
-
 	"purelb.io/purelb/internal/backoff"
 )
 
@@ -34,11 +32,11 @@ type network struct {
 	tcp     *net.TCPListener
 	counts  *counters
 	streams chan net.Conn
-	ctx     context.Context // done when the network is shut down
+	ctx     context.Context // done when the network is closed
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	// A user of udp holds using, so that Shutdown does not close udp meanwhile.
+	// A user of udp holds using, so that it is not closed meanwhile.
 	using sync.RWMutex
 	udp   int // the socket
 	// buf is the read buffer of poll.
@@ -169,20 +167,6 @@ func (n *network) ended(err error) bool {
 	return errors.Is(err, net.ErrClosed) || !backoff.Sleep(n.ctx, pauseAfter)
 }
 
-// FinalAdvertiseAddr returns the address on which this process listens.
-func (n *network) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
-	return n.bind.Addr().AsSlice(), int(n.bind.Port()), nil
-}
-
-// WriteTo sends a packet.
-func (n *network) WriteTo(packet []byte, addr string) (time.Time, error) {
-	to, err := netip.ParseAddrPort(addr)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("send a packet: %w", err)
-	}
-	return time.Now(), n.send(packet, netip.AddrPortFrom(to.Addr().Unmap(), to.Port()))
-}
-
 // send sends a packet if the kernel has room for it.
 func (n *network) send(packet []byte, to netip.AddrPort) error {
 	n.using.RLock()
@@ -202,20 +186,17 @@ func (n *network) send(packet []byte, to netip.AddrPort) error {
 	return &net.OpError{Op: "write", Net: "udp", Addr: net.UDPAddrFromAddrPort(to), Err: os.NewSyscallError("sendto", err)}
 }
 
-// DialTimeout opens a stream from the address under which the other agents know this one.
-func (n *network) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+// dial opens a stream from the address under which the other agents know this one.
+func (n *network) dial(addr string, timeout time.Duration) (net.Conn, error) {
 	d := net.Dialer{Timeout: timeout, LocalAddr: &net.TCPAddr{IP: n.bind.Addr().AsSlice()}}
 	return d.DialContext(n.ctx, "tcp", addr)
 }
 
-// PacketCh delivers nothing: poll reads the packets.
-func (n *network) PacketCh() <-chan *memberlist.Packet { return nil }
+// accepted delivers the streams that other agents open.
+func (n *network) accepted() <-chan net.Conn { return n.streams }
 
-// StreamCh delivers the streams that other agents open.
-func (n *network) StreamCh() <-chan net.Conn { return n.streams }
-
-// Shutdown closes both ports.
-func (n *network) Shutdown() (err error) {
+// close closes both ports.
+func (n *network) close() (err error) {
 	n.cancel()
 	n.using.Lock()
 	if n.udp >= 0 {

@@ -36,7 +36,7 @@ func unused(t *testing.T) netip.AddrPort {
 		at := netip.AddrPortFrom(netip.IPv6Loopback(), uint16(10000+rand.IntN(20000)))
 		n, err := listen(at, &counters{})
 		if err == nil {
-			expect.NoError(t, n.Shutdown())
+			expect.NoError(t, n.close())
 			return at
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
@@ -214,7 +214,7 @@ func TestTheKernelKeepsAFloodUntilTheNextPoll(t *testing.T) {
 	at := loopback()
 	n, err := listen(at, &counters{})
 	expect.NoError(t, err)
-	t.Cleanup(func() { _ = n.Shutdown() })
+	t.Cleanup(func() { _ = n.close() })
 	conn, err := net.Dial("udp", at.String())
 	expect.NoError(t, err)
 	defer func() { _ = conn.Close() }()

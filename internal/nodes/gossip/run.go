@@ -18,7 +18,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	if carrier == nil {
 		return err
 	}
-	transport := newSealed(carrier, g.keys, &g.counts, g.pending.look)
+	transport := newSealed(carrier, g.opt.Bind, g.keys, &g.counts, g.pending.look)
 	list, err := memberlist.Create(g.config(transport))
 	if err != nil {
 		return errors.Join(fmt.Errorf("start gossip: %w", err), transport.Shutdown())

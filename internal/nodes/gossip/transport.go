@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -17,18 +18,23 @@ const served = 256
 
 // carrier sends and receives the packets and streams of gossip.
 type carrier interface {
-	memberlist.Transport
 	// poll passes each received packet to hand. The next packet overwrites the same buffer.
 	poll(hand func(packet []byte, from netip.AddrPort))
 	// send sends a packet. A lost packet is no error.
 	send(packet []byte, to netip.AddrPort) error
+	// dial opens a stream.
+	dial(addr string, timeout time.Duration) (net.Conn, error)
+	// accepted delivers the streams that other agents open.
+	accepted() <-chan net.Conn
 	// rest sleeps for d.
 	rest(d time.Duration)
+	close() error
 }
 
-// sealed is a transport that encrypts all that it carries.
+// sealed is the transport of the library. It encrypts all that it carries.
 type sealed struct {
 	carrier carrier
+	bind    netip.AddrPort
 	look    func(packet []byte) // called with the plain text of every packet
 	keys    *keyring
 	counts  *counters
@@ -40,11 +46,11 @@ type sealed struct {
 	wg      sync.WaitGroup
 }
 
-var _ memberlist.NodeAwareTransport = (*sealed)(nil)
+var _ memberlist.Transport = (*sealed)(nil)
 
-func newSealed(c carrier, k *keyring, counts *counters, look func([]byte)) *sealed {
+func newSealed(c carrier, bind netip.AddrPort, k *keyring, counts *counters, look func([]byte)) *sealed {
 	s := &sealed{
-		carrier: c, look: look, keys: k, counts: counts,
+		carrier: c, bind: bind, look: look, keys: k, counts: counts,
 		packets: make(chan *memberlist.Packet, 1024),
 		streams: make(chan net.Conn),
 		places:  make(chan struct{}, served),
@@ -87,10 +93,15 @@ func (s *sealed) openPacket(packet []byte, from netip.AddrPort) {
 
 // say sends a heartbeat. The network may lose it, like any packet.
 func (s *sealed) say(out detector.Outgoing) {
-	packet := s.keys.sign(out.Heartbeat, out.To.ID)
+	_ = s.send(s.keys.sign(out.Heartbeat, out.To.ID), out.To.Address)
+}
+
+// send sends a packet. It returns the error of the carrier unchanged. The library derives from that
+// error on which side the fault is.
+func (s *sealed) send(packet []byte, to netip.AddrPort) error {
 	s.counts.packetsOut.Add(1)
 	s.counts.bytesOut.Add(uint64(len(packet)))
-	_ = s.carrier.send(packet, out.To.Address)
+	return s.carrier.send(packet, to)
 }
 
 func (s *sealed) openStreams() {
@@ -98,7 +109,7 @@ func (s *sealed) openStreams() {
 		select {
 		case <-s.done:
 			return
-		case conn := <-s.carrier.StreamCh():
+		case conn := <-s.carrier.accepted():
 			s.openStream(conn)
 		}
 	}
@@ -120,25 +131,19 @@ func (s *sealed) openStream(conn net.Conn) {
 	}
 }
 
-// FinalAdvertiseAddr returns the address at which other agents reach the carrier.
-func (s *sealed) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
-	return s.carrier.FinalAdvertiseAddr(ip, port)
+// FinalAdvertiseAddr returns the address at which other agents reach this one.
+func (s *sealed) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return s.bind.Addr().AsSlice(), int(s.bind.Port()), nil
 }
 
-// WriteTo sends a packet. It returns the error of the carrier unchanged. The library
-// derives from that error on which side the fault is.
+// WriteTo seals and sends a packet.
 func (s *sealed) WriteTo(plain []byte, addr string) (time.Time, error) {
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("send a packet: %w", err)
+	}
 	s.look(plain)
-	packet := s.keys.sealPacket(plain)
-	s.counts.packetsOut.Add(1)
-	s.counts.bytesOut.Add(uint64(len(packet)))
-	return s.carrier.WriteTo(packet, addr)
-}
-
-// WriteToAddress sends a packet by the address alone: a carrier does not know the names of
-// members.
-func (s *sealed) WriteToAddress(plain []byte, addr memberlist.Address) (time.Time, error) {
-	return s.WriteTo(plain, addr.Addr)
+	return time.Now(), s.send(s.keys.sealPacket(plain), netip.AddrPortFrom(to.Addr().Unmap(), to.Port()))
 }
 
 // DialTimeout opens a stream. All reads and writes on it must end within timeout too.
@@ -146,7 +151,7 @@ func (s *sealed) DialTimeout(addr string, timeout time.Duration) (net.Conn, erro
 	if timeout <= 0 {
 		return nil, os.ErrDeadlineExceeded // to a dialer, 0 means no limit
 	}
-	conn, err := s.carrier.DialTimeout(addr, timeout)
+	conn, err := s.carrier.dial(addr, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -155,11 +160,6 @@ func (s *sealed) DialTimeout(addr string, timeout time.Duration) (net.Conn, erro
 		return nil, err
 	}
 	return newStream(conn, s.keys, fromListener, fromCaller, func() {}), nil
-}
-
-// DialAddressTimeout opens a stream by the address alone.
-func (s *sealed) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	return s.DialTimeout(addr.Addr, timeout)
 }
 
 // PacketCh delivers the plain text of packets that were sealed.
@@ -171,7 +171,7 @@ func (s *sealed) StreamCh() <-chan net.Conn { return s.streams }
 // Shutdown closes the carrier.
 func (s *sealed) Shutdown() error {
 	s.once.Do(func() { close(s.done) })
-	err := s.carrier.Shutdown()
+	err := s.carrier.close()
 	s.wg.Wait()
 	return err
 }
