@@ -26,6 +26,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"purelb.io/purelb/internal/backoff"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Mode is how the agent keeps and reads Leases. New starts with polled and fast Leases.
@@ -35,19 +36,26 @@ type Mode struct {
 	Poll bool
 	// Fast makes the agent renew its own Lease as often as agents that poll expect.
 	Fast bool
-	// Lost are the nodes that gossip lost, and when. A lost node that is alive keeps its
-	// Lease fast from then on. If its Lease is not renewed soon, the node is dead. An agent that
-	// does not poll reads the Lease of each lost node until that is clear.
-	Lost map[string]time.Time
-	// Left are the nodes whose agents left gossip in order. They deleted their Leases.
-	Left map[string]bool
-	// Digests are the digests of Leases that gossip carries, for the nodes that it hears. If a
-	// Lease has another digest, the agent reads it. An agent that has not read its networks yet
-	// has the digest 0.
-	Digests map[string]uint64
+	// Gossip is what gossip knows of each node. A lost node (Dead) that is alive keeps its Lease
+	// fast from then on. If its Lease is not renewed soon, the node is dead. An agent that does not
+	// poll reads the Lease of each lost node until that is clear. A node that Left has deleted its
+	// Lease. If the Lease of an Alive node has another digest, the agent reads it.
+	Gossip map[string]election.Gossiped
 	// Unproven are nodes that are known only from an old Lease. If that Lease is not
 	// renewed within its duration, the node is dead.
 	Unproven map[string]bool
+}
+
+// lost returns whether gossip lost node, and when.
+func (m Mode) lost(node string) (since time.Time, lost bool) {
+	g := m.Gossip[node]
+	return g.Since, g.State == election.Dead
+}
+
+// hears returns whether gossip hears node, and the digest of its Lease.
+func (m Mode) hears(node string) (digest uint64, hears bool) {
+	g, known := m.Gossip[node]
+	return g.Digest, known && g.State == election.Alive
 }
 
 // Leases are the Leases of all nodes, as this node knows them.

@@ -55,8 +55,8 @@ type due struct {
 // reason returns why the Lease of node must be read.
 func (t *table) reason(node string) reason {
 	s := t.seen[node]
-	_, lost := t.mode.Lost[node]
-	switch digest, hears := t.mode.Digests[node]; {
+	_, lost := t.mode.lost(node)
+	switch digest, hears := t.mode.hears(node); {
 	case node == t.self:
 	case s != nil && s.Alive && (lost || t.mode.Unproven[node]):
 		return reason{doubtful: true}
@@ -73,10 +73,7 @@ func (t *table) plan(now time.Time) {
 			delete(t.due, node)
 		}
 	}
-	for node := range t.mode.Digests {
-		t.planOne(node, now)
-	}
-	for node := range t.mode.Lost {
+	for node := range t.mode.Gossip {
 		t.planOne(node, now)
 	}
 	for node := range t.mode.Unproven {
@@ -109,7 +106,7 @@ func (t *table) first(node string, r reason, now time.Time) due {
 		return due{r, now.Add(writtenAfter + time.Duration(spread)), writtenAfter}
 	}
 	from, pause := now, t.spread(t.recheckPause())
-	if _, lost := t.mode.Lost[node]; !lost { // it is unproven until its Lease expires
+	if _, lost := t.mode.lost(node); !lost { // it is unproven until its Lease expires
 		from = later(now, t.seen[node].since.Add(t.seen[node].duration))
 	}
 	return due{r, from.Add(pause), pause}
@@ -136,7 +133,7 @@ func (t *table) postpone(now time.Time) {
 // The pauses grow with each failure. In a large cluster they grow for longer, so that a
 // server that is back does not get the requests of all agents at once.
 func (t *table) fail(now time.Time) {
-	t.pauses.Max = t.pauses.Min + failEach*time.Duration(max(len(t.seen), len(t.mode.Digests)))
+	t.pauses.Max = t.pauses.Min + failEach*time.Duration(max(len(t.seen), len(t.mode.Gossip)))
 	t.failed, t.retry = now, now.Add(t.pauses.Next())
 }
 

@@ -80,13 +80,13 @@ func TestAChangedLeaseIsRead(t *testing.T) {
 	await(t, l, "both networks", known(2))
 
 	now := record("192.0.2.0/24")
-	l.SetMode(Mode{Digests: map[string]uint64{"node-b": now.Digest()}})
+	l.SetMode(hears("node-b", now.Digest()))
 	other.Publish(now)
 	await(t, l, "one network", known(1))
 
 	// The agent of node-b leaves. Without its deletion, the Lease would remain until the next list.
 	expect.NoError(t, other.Delete(t.Context()))
-	l.SetMode(Mode{Left: map[string]bool{"node-b": true}})
+	l.SetMode(Mode{Gossip: map[string]election.Gossiped{"node-b": {State: election.Left}}})
 	await(t, l, "node-a alone", func(p election.Peers) bool { return len(p.Members) == 1 })
 }
 
@@ -100,15 +100,15 @@ func TestReasonsToReadALease(t *testing.T) {
 		then  string // the read after that one failed
 	}{
 		{"without a change", Mode{}, "nothing for 3m20s", ""},
-		{"gossip has the known digest", Mode{Digests: map[string]uint64{"node-0": same}}, "nothing for 3m20s", ""},
-		{"the content changed", Mode{Digests: map[string]uint64{"node-0": other}}, "nothing for 1.02s", "nothing for 2s"},
-		{"a new node", Mode{Digests: map[string]uint64{"node-9": other}}, "nothing for 1.02s", "nothing for 2s"},
-		{"a new node that has not read its networks", Mode{Digests: map[string]uint64{"node-9": 0}}, "nothing for 1.02s", "nothing for 2s"},
-		{"the digest of this node", Mode{Digests: map[string]uint64{"node-a": other}}, "nothing for 3m20s", ""},
-		{"a lost node", Mode{Lost: map[string]time.Time{"node-0": at(100)}}, "nothing for 5.12s", "nothing for 5.12s"},
-		{"a lost node without a Lease", Mode{Lost: map[string]time.Time{"node-9": at(100)}}, "nothing for 3m20s", ""},
+		{"gossip has the known digest", hears("node-0", same), "nothing for 3m20s", ""},
+		{"the content changed", hears("node-0", other), "nothing for 1.02s", "nothing for 2s"},
+		{"a new node", hears("node-9", other), "nothing for 1.02s", "nothing for 2s"},
+		{"a new node that has not read its networks", hears("node-9", 0), "nothing for 1.02s", "nothing for 2s"},
+		{"the digest of this node", hears("node-a", other), "nothing for 3m20s", ""},
+		{"a lost node", lost(100, "node-0"), "nothing for 5.12s", "nothing for 5.12s"},
+		{"a lost node without a Lease", lost(100, "node-9"), "nothing for 3m20s", ""},
 		{"a Lease is unproven", Mode{Unproven: map[string]bool{"node-0": true}}, "nothing for 1m25.12s", "nothing for 5.12s"},
-		{"polling", Mode{Poll: true, Lost: map[string]time.Time{"node-0": at(100)}}, "all", ""},
+		{"polling", Mode{Poll: true, Gossip: lost(100, "node-0").Gossip}, "all", ""},
 	} {
 		table := listed(4)
 		table.change(tt.mode, at(100))
@@ -129,7 +129,7 @@ func TestReasonsToReadALease(t *testing.T) {
 
 func TestAnUnchangedLeaseIsReadAtGrowingIntervals(t *testing.T) {
 	table := listed(4)
-	table.change(Mode{Digests: map[string]uint64{"node-0": 1}}, at(0))
+	table.change(hears("node-0", 1), at(0))
 	var pauses []time.Duration
 	for now := at(0); len(pauses) < 12; table.listed = now {
 		s := table.next(now)
@@ -150,7 +150,7 @@ func TestFrequentlyChangingLeaseIsRead(t *testing.T) {
 	table := listed(1000)
 	for i := range 4 { // every 2 s, and the Lease is due 6 s after the first change
 		now := float64(2 * i)
-		table.change(Mode{Digests: map[string]uint64{"node-0": uint64(i + 1)}}, at(now))
+		table.change(hears("node-0", uint64(i+1)), at(now))
 		if i < 3 {
 			reads(t, table, now, fmt.Sprint("nothing for ", 6*time.Second-time.Duration(2*i)*time.Second))
 		}
@@ -164,11 +164,11 @@ func TestManyDueLeasesAreListed(t *testing.T) {
 		want string
 	}{{few, "node-0"}, {few + 1, "all"}} {
 		table := listed(100)
-		lost := map[string]time.Time{}
+		var nodes []string
 		for i := range tt.lost {
-			lost[fmt.Sprint("node-", i)] = at(100)
+			nodes = append(nodes, fmt.Sprint("node-", i))
 		}
-		table.change(Mode{Lost: lost}, at(100))
+		table.change(lost(100, nodes...), at(100))
 		reads(t, table, 100, "nothing for 8s")
 		reads(t, table, 108, tt.want)
 		table.listed = at(105) // soon after a list, waiting is cheaper than another list
@@ -198,7 +198,7 @@ func TestAFailedRequestIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &refusing{}
 		l := New(Options{Client: client, Node: "node-a", Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second, Log: slog.New(slog.DiscardHandler)})
-		l.SetMode(Mode{Digests: map[string]uint64{"node-b": 1}})
+		l.SetMode(hears("node-b", 1))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		done := make(chan struct{})
@@ -275,14 +275,14 @@ func TestRequestsOfAnEvent(t *testing.T) {
 			single int // the largest number of requests for one Lease
 		}{
 			{"the agents of the other nodes restart", func(t *table) Mode {
-				m := Mode{Digests: map[string]uint64{}}
+				m := Mode{Gossip: map[string]election.Gossiped{}}
 				for node := range t.seen {
-					m.Digests[node] = digest("192.0.2.0/24", "", "", "", "", "")
+					m.Gossip[node] = hears(node, digest("192.0.2.0/24", "", "", "", "", "")).Gossip[node]
 				}
 				return m
 			}, 4 * time.Minute, 0, 0},
-			{"a node loses power", func(*table) Mode { return Mode{Lost: map[string]time.Time{"node-0": at(0)}} }, 4 * time.Minute, 0, 2},
-			{"a node joins", func(*table) Mode { return Mode{Digests: map[string]uint64{"new": 1}} }, time.Minute, 0, 1},
+			{"a node loses power", func(*table) Mode { return lost(0, "node-0") }, 4 * time.Minute, 0, 2},
+			{"a node joins", func(*table) Mode { return hears("new", 1) }, time.Minute, 0, 1},
 		} {
 			table := listed(nodes)
 			table.change(tt.begin(table), at(0))
@@ -297,7 +297,7 @@ func TestRequestsOfAnEvent(t *testing.T) {
 					single++
 					o := slow(s.node, 1)
 					table.observe(&o, now)
-					table.mode.Digests = nil
+					table.mode.Gossip = nil
 				case s.node != "":
 					single++
 					o := slow(s.node, 0)

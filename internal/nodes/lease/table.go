@@ -97,7 +97,7 @@ func (t *table) observe(o *coordinationv1.Lease, at time.Time) {
 // or an unproven node. The Lease of a lost node counts as long as a fast one.
 func (t *table) judge(node string, s *seen) {
 	from, counts := s.since, s.duration
-	if since, lost := t.mode.Lost[node]; lost {
+	if since, lost := t.mode.lost(node); lost {
 		from, counts = later(from, since), min(counts, t.reply())
 	} else if !t.mode.Poll && !t.mode.Unproven[node] {
 		return
@@ -179,13 +179,12 @@ func (t *table) unsettle(now time.Time) {
 // gossip hears again is not expired any more. An expired Lease is not read. So if gossip lost the node
 // once more, this node would not see that the other one renews its Lease fast.
 func (t *table) change(m Mode, now time.Time) {
-	for node := range m.Left {
-		if !t.mode.Left[node] {
+	for node, g := range m.Gossip {
+		before, known := t.mode.Gossip[node]
+		switch entered := !known || before.State != g.State; {
+		case entered && g.State == election.Left:
 			t.drop(node)
-		}
-	}
-	for node := range m.Digests {
-		if _, before := t.mode.Digests[node]; !before && t.seen[node] != nil {
+		case entered && g.State == election.Alive && t.seen[node] != nil:
 			t.seen[node].Alive = true
 		}
 	}

@@ -46,6 +46,20 @@ func slowTable() *table {
 	return t
 }
 
+// lost returns the Mode after gossip has lost these nodes at a time.
+func lost(seconds float64, nodes ...string) Mode {
+	m := Mode{Gossip: map[string]election.Gossiped{}}
+	for _, node := range nodes {
+		m.Gossip[node] = election.Gossiped{State: election.Dead, Since: at(seconds)}
+	}
+	return m
+}
+
+// hears returns the Mode while gossip hears node, whose Lease has this digest.
+func hears(node string, digest uint64) Mode {
+	return Mode{Gossip: map[string]election.Gossiped{node: {Record: election.Record{Digest: digest}}}}
+}
+
 // slow returns a Lease of node that was renewed at this time and counts for three minutes.
 func slow(node string, renewed float64) coordinationv1.Lease {
 	o := leaseOf(node, at(renewed), "192.0.2.0/24")
@@ -280,7 +294,7 @@ func TestALeaseThatIsNotPolledCountsUntilItIsFoundSilent(t *testing.T) {
 	list(0, 300)
 	says(t, table, 300, "alive true, renewed never, trusted false")
 
-	table.change(Mode{Lost: map[string]time.Time{"node-b": at(310)}}, at(310))
+	table.change(lost(310, "node-b"), at(310))
 	list(0, 320)
 	says(t, table, 320, "alive true, renewed never, trusted false") // the Lease of a lost node has the duration of a fast Lease
 	list(0, 321)
@@ -296,14 +310,13 @@ func TestALeaseThatIsNotPolledCountsUntilItIsFoundSilent(t *testing.T) {
 func TestTheLeaseOfANodeThatIsLostAgainIsReadAgain(t *testing.T) {
 	table := slowTable()
 	b := slow("node-b", 0)
-	lost := func(now float64) { table.change(Mode{Lost: map[string]time.Time{"node-b": at(now)}}, at(now)) }
 	table.list([]coordinationv1.Lease{b}, at(0))
-	lost(10)
+	table.change(lost(10, "node-b"), at(10))
 	table.observe(&b, at(21))
 	says(t, table, 21, "alive false, renewed never, trusted false")
-	table.change(Mode{Digests: map[string]uint64{"node-b": 0}}, at(30))
+	table.change(hears("node-b", 0), at(30))
 	says(t, table, 30, "alive true, renewed never, trusted false")
-	lost(40)
+	table.change(lost(40, "node-b"), at(40))
 	reads(t, table, 45.1, "node-b")
 }
 
@@ -344,10 +357,11 @@ func TestPollingCountsLeasesOfLostNodesAsFast(t *testing.T) {
 			all = append(all, slow(fmt.Sprint("node-", i), 0))
 		}
 		table.list(append(all, slow("node-b", -60)), at(-50))
-		m := Mode{Poll: true}
+		var m Mode
 		if tt.lost {
-			m.Lost = map[string]time.Time{"node-b": at(-1)}
+			m = lost(-1, "node-b")
 		}
+		m.Poll = true
 		table.change(m, at(0))
 		last := 0.0
 		for s := 0.0; s < 200; s++ {

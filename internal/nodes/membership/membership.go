@@ -161,6 +161,21 @@ func (m *Membership) update() (next time.Time) {
 	return m.merge(m.evidence(view), view.Listed, time.Now())
 }
 
+// evidence returns what gossip and the Leases say about the other nodes. The caller holds
+// mu.
+func (m *Membership) evidence(view lease.View) election.Evidence {
+	e := election.Evidence{
+		Self: m.Lease.Node, Leases: view.Leases, LeasesTrusted: view.Trusted, Contact: view.Contact, Settled: view.Settled,
+	}
+	if m.gossip == nil {
+		return e
+	}
+	for _, g := range m.gossip.Members() {
+		e.Gossip = append(e.Gossip, g.Gossiped)
+	}
+	return e
+}
+
 // merge sets Peers and the way to keep Leases from e. It returns when time alone may change
 // them. The caller holds mu.
 func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (next time.Time) {
@@ -168,9 +183,7 @@ func (m *Membership) merge(e election.Evidence, listed bool, now time.Time) (nex
 	if m.gossip != nil {
 		m.mode.accused(m.gossip.Accused(), now)
 	}
-	mode := m.mode.decide(e, p, listed, now)
-	mode.Digests, mode.Left = digests(e), left(e)
-	m.leases.SetMode(mode)
+	m.leases.SetMode(m.mode.decide(e, p, listed, now))
 	if !reflect.DeepEqual(p, m.peers) {
 		m.peers = p
 		backoff.Poke(m.changed)

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/nodes/election"
@@ -52,13 +51,20 @@ type leaseMode struct {
 // are three signs of that: a doubtful loss, peers that accuse this node, and a lost node that
 // keeps its Lease fast. A renewal or a list proves contact then, if a decision needs it.
 func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, now time.Time) lease.Mode {
-	others, outside, lost := survey(e, p)
+	gossiped, others := map[string]election.Gossiped{}, 0
+	for _, g := range e.Gossip {
+		gossiped[g.Node] = g
+		if g.Node != e.Self && g.State == election.Alive {
+			others++
+		}
+	}
+	outside, doubtsUs := survey(e, p, gossiped, others)
 	k.hears = others > 0
 	last := e.LastLoss(now)
 	if last.Doubtful() && last.Last.After(k.loss) {
 		k.loss = last.Last
 	}
-	if doubtsUs(e, lost) {
+	if doubtsUs {
 		k.doubted = now
 	}
 	switch patient := k.began.IsZero() || now.Before(k.began.Add(k.limit)); {
@@ -70,7 +76,7 @@ func (k *leaseMode) decide(e election.Evidence, p election.Peers, listed bool, n
 	}
 	k.polls = !k.needed.IsZero() && now.Before(k.needed.Add(linger))
 	fast := k.polls || now.Before(k.loss.Add(burst)) || now.Before(k.doubted.Add(burst))
-	return lease.Mode{Poll: k.polls, Fast: fast, Lost: lost, Unproven: unproven(p)}
+	return lease.Mode{Poll: k.polls, Fast: fast, Gossip: gossiped, Unproven: unproven(p)}
 }
 
 // accused takes the current gossip.Accused. If it has grown, the peers that accuse this node may
@@ -80,14 +86,6 @@ func (k *leaseMode) accused(times uint64, now time.Time) {
 		k.doubted = now
 	}
 	k.accusations = times
-}
-
-// doubtsUs reports whether a lost node keeps its Lease fast.
-func doubtsUs(e election.Evidence, lost map[string]time.Time) bool {
-	return slices.ContainsFunc(e.Leases, func(l election.Leased) bool {
-		_, gone := lost[l.Node]
-		return gone && !l.Slow
-	})
 }
 
 // unproven returns the nodes that are known only from an old Lease.
@@ -101,26 +99,18 @@ func unproven(p election.Peers) map[string]bool {
 	return nodes
 }
 
-// survey returns the number of other nodes that gossip hears. outside reports whether a node
-// that gossip does not hear may be alive. lost holds the nodes that gossip lost although their
-// Leases still count, and when gossip lost them.
+// survey looks at the nodes that gossip does not hear, and whose Leases still count. outside reports
+// whether one of them may be alive, and doubtsUs whether one that gossip lost keeps its Lease fast. gossiped
+// is what gossip knows of each node, and others is the number of other nodes that it hears.
 //
 // If gossip hears other nodes, a slow Lease that was never seen to be renewed most likely
 // belongs to a node that is off. A living node that hears no other node keeps its Lease
 // fast. A list decides when the Lease expires.
-func survey(e election.Evidence, p election.Peers) (others int, outside bool, lost map[string]time.Time) {
-	gossiped := map[string]election.Gossiped{}
-	for _, g := range e.Gossip {
-		gossiped[g.Node] = g
-		if g.Node != e.Self && g.State == election.Alive {
-			others++
-		}
-	}
+func survey(e election.Evidence, p election.Peers, gossiped map[string]election.Gossiped, others int) (outside, doubtsUs bool) {
 	members := map[string]bool{}
 	for _, m := range p.Members {
 		members[m.Node] = true
 	}
-	lost = map[string]time.Time{}
 	for _, l := range e.Leases {
 		g, known := gossiped[l.Node]
 		if !l.Alive || l.Node == e.Self || known && g.State == election.Alive {
@@ -128,11 +118,9 @@ func survey(e election.Evidence, p election.Peers) (others int, outside bool, lo
 		}
 		old := others > 0 && !known && l.Slow && l.Renewed.IsZero()
 		outside = outside || members[l.Node] && !old
-		if known && g.State == election.Dead {
-			lost[l.Node] = g.Since
-		}
+		doubtsUs = doubtsUs || g.State == election.Dead && !l.Slow
 	}
-	return others, outside, lost
+	return outside, doubtsUs
 }
 
 // next returns when time alone changes the result of decide.
