@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -52,7 +53,7 @@ func (l *Leases) list(ctx context.Context) {
 			backoff.Poke(l.renew) // it was deleted
 		}
 		t.list(all.Items, sent)
-		t.answered(time.Now())
+		t.answered(time.Now(), slices.Collect(maps.Keys(t.wants))...)
 	})
 }
 
@@ -74,7 +75,7 @@ func (l *Leases) get(ctx context.Context, node string) {
 			t.observe(o, sent)
 		}
 		t.prove(sent)
-		t.answered(time.Now())
+		t.answered(time.Now(), node)
 	})
 }
 
@@ -82,10 +83,4 @@ func (l *Leases) get(ctx context.Context, node string) {
 func (l *Leases) failed(ctx context.Context, err error) {
 	l.opt.Log.DebugContext(ctx, "leases not read", "error", err)
 	l.update(func(t *table) { t.fail(time.Now()) })
-}
-
-// answered records that the API server answered a read.
-func (t *table) answered(now time.Time) {
-	t.pauses.Reset()
-	t.postpone(now)
 }

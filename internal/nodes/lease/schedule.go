@@ -45,11 +45,11 @@ type reason struct {
 	digest   uint64 // what gossip tells
 }
 
-// due is the next read of the Lease of one node. pause is the pause until the read after it.
-type due struct {
+// want is the wish to read the Lease of a node for a reason.
+type want struct {
 	reason
-	at    time.Time
-	pause time.Duration
+	// since is when the reason came. asked is when the Lease was last read for it, or zero.
+	since, asked time.Time
 }
 
 // reason returns why the Lease of node must be read.
@@ -66,11 +66,11 @@ func (t *table) reason(node string) reason {
 	return reason{}
 }
 
-// plan brings the planned reads up to date.
+// plan brings the wishes up to date.
 func (t *table) plan(now time.Time) {
-	for node := range t.due {
+	for node := range t.wants {
 		if t.reason(node) == (reason{}) {
-			delete(t.due, node)
+			delete(t.wants, node)
 		}
 	}
 	for node := range t.mode.Gossip {
@@ -81,52 +81,48 @@ func (t *table) plan(now time.Time) {
 	}
 }
 
+// planOne begins anew if gossip tells of another content after the last read. A Lease that changes again
+// and again before it is read is read as early as one that changes once.
 func (t *table) planOne(node string, now time.Time) {
 	r := t.reason(node)
-	old, planned := t.due[node]
-	if r == (reason{}) || planned && old.reason == r {
+	if r == (reason{}) {
 		return
 	}
-	next := t.first(node, r, now)
-	if planned && old.changed && r.changed {
-		// A Lease that changes again and again is read as early as one that changes once,
-		// and no more often.
-		if old.at.Before(next.at) {
-			next.at = old.at
-		}
-		next.pause = max(next.pause, old.pause)
+	w, wanted := t.wants[node]
+	if !wanted || w.doubtful != r.doubtful || w.digest != r.digest && !w.asked.IsZero() {
+		w = want{since: now}
 	}
-	t.due[node] = next
+	w.reason = r
+	t.wants[node] = w
 }
 
-// first returns the first read of the Lease of node for the reason r.
-func (t *table) first(node string, r reason, now time.Time) due {
-	if r.changed {
+// due returns when to read the Lease of node. A Lease that the node should have written is read at growing
+// intervals.
+func (t *table) due(node string, w want) time.Time {
+	switch {
+	case w.changed && w.asked.IsZero():
 		spread := t.turn * float64(readEach) * float64(len(t.seen))
-		return due{r, now.Add(writtenAfter + time.Duration(spread)), writtenAfter}
+		return w.since.Add(writtenAfter + time.Duration(spread))
+	case w.changed:
+		return w.asked.Add(min(w.asked.Sub(w.since)+writtenAfter, resync))
 	}
-	from, pause := now, t.spread(t.recheckPause())
+	from := later(w.since, w.asked)
 	if _, lost := t.mode.lost(node); !lost { // it is unproven until its Lease expires
-		from = later(now, t.seen[node].since.Add(t.seen[node].duration))
+		from = later(from, t.seen[node].since.Add(t.seen[node].duration))
 	}
-	return due{r, from.Add(pause), pause}
+	return from.Add(t.spread(t.recheckPause()))
 }
 
-// postpone plans the reads that were due at now and are still needed. A Lease that the node
-// should have written is read at growing intervals.
-func (t *table) postpone(now time.Time) {
-	for node, d := range t.due {
-		switch {
-		case t.reason(node) == reason{}:
-			delete(t.due, node)
-		case !d.at.After(now):
-			if d.changed {
-				d.pause = min(2*d.pause, resync)
-			}
-			d.at = now.Add(d.pause)
-			t.due[node] = d
+// answered records that the API server answered at now what it was asked about the Leases of nodes.
+func (t *table) answered(now time.Time, nodes ...string) {
+	t.pauses.Reset()
+	for _, node := range nodes {
+		if w, wanted := t.wants[node]; wanted {
+			w.asked = now
+			t.wants[node] = w
 		}
 	}
+	t.plan(now)
 }
 
 // fail makes the agent wait before its next request, because the API server did not answer.
@@ -169,12 +165,13 @@ func (t *table) planned(now time.Time) (node string, at, list time.Time) {
 		return "", time.Time{}, list
 	}
 	dues := 0
-	for n, d := range t.due {
-		if !d.at.After(now) {
+	for n, w := range t.wants {
+		due := t.due(n, w)
+		if !due.After(now) {
 			dues++
 		}
-		if node == "" || d.at.Before(at) || d.at.Equal(at) && n < node {
-			node, at = n, d.at
+		if node == "" || due.Before(at) || due.Equal(at) && n < node {
+			node, at = n, due
 		}
 	}
 	if dues <= few {

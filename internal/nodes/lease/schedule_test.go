@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,13 +99,13 @@ func TestReasonsToReadALease(t *testing.T) {
 		name  string
 		mode  Mode
 		first string // what table reads next at 100 s
-		then  string // the read after that one failed
+		then  string // the read after that one told nothing new
 	}{
 		{"without a change", Mode{}, "nothing for 3m20s", ""},
 		{"gossip has the known digest", hears("node-0", same), "nothing for 3m20s", ""},
-		{"the content changed", hears("node-0", other), "nothing for 1.02s", "nothing for 2s"},
-		{"a new node", hears("node-9", other), "nothing for 1.02s", "nothing for 2s"},
-		{"a new node that has not read its networks", hears("node-9", 0), "nothing for 1.02s", "nothing for 2s"},
+		{"the content changed", hears("node-0", other), "nothing for 1.02s", "nothing for 2.02s"},
+		{"a new node", hears("node-9", other), "nothing for 1.02s", "nothing for 2.02s"},
+		{"a new node that has not read its networks", hears("node-9", 0), "nothing for 1.02s", "nothing for 2.02s"},
 		{"the digest of this node", hears("node-a", other), "nothing for 3m20s", ""},
 		{"a lost node", lost(100, "node-0"), "nothing for 5.12s", "nothing for 5.12s"},
 		{"a lost node without a Lease", lost(100, "node-9"), "nothing for 3m20s", ""},
@@ -119,11 +121,12 @@ func TestReasonsToReadALease(t *testing.T) {
 			continue
 		}
 		now := at(100).Add(first.wait)
-		if s := table.next(now); s.node == "" || s.list {
+		s := table.next(now)
+		if s.node == "" || s.list {
 			t.Errorf("%s: the table reads %s when the Lease is due", tt.name, s)
 		}
-		table.postpone(now)
-		expect.Equal(t, tt.name+": what the table reads after a failed read", table.next(now).String(), tt.then)
+		table.answered(now, s.node)
+		expect.Equal(t, tt.name+": what the table reads after a read that told nothing new", table.next(now).String(), tt.then)
 	}
 }
 
@@ -135,7 +138,7 @@ func TestAnUnchangedLeaseIsReadAtGrowingIntervals(t *testing.T) {
 		s := table.next(now)
 		pauses = append(pauses, s.wait)
 		now = now.Add(s.wait)
-		table.postpone(now)
+		table.answered(now, "node-0")
 	}
 	for i := range pauses[1:] {
 		if want := min(2*pauses[i], resync); i > 0 && pauses[i+1] != want {
@@ -156,6 +159,18 @@ func TestFrequentlyChangingLeaseIsRead(t *testing.T) {
 		}
 	}
 	reads(t, table, 6, "node-0")
+}
+
+// A change of a group may change the weights of all nodes at once.
+func TestLeasesThatAreDueTogetherAreReadOneAfterAnother(t *testing.T) {
+	table, m := listed(4), hears("node-0", 1)
+	m.Gossip["node-1"], m.Gossip["node-2"] = m.Gossip["node-0"], m.Gossip["node-0"]
+	table.change(m, at(0))
+	for _, node := range []string{"node-0", "node-1", "node-2"} {
+		reads(t, table, 1.02, node)
+		table.answered(at(1.02), node)
+	}
+	reads(t, table, 1.02, "nothing for 2.02s")
 }
 
 func TestManyDueLeasesAreListed(t *testing.T) {
@@ -289,10 +304,11 @@ func TestRequestsOfAnEvent(t *testing.T) {
 			lists, single := 0, 0
 			for now := at(0); now.Before(at(0).Add(tt.lasts)); {
 				s := table.next(now)
+				read := []string{s.node}
 				switch {
 				case s.list:
 					lists++
-					table.listed = now
+					table.listed, read = now, slices.Collect(maps.Keys(table.wants))
 				case s.node == "new":
 					single++
 					o := slow(s.node, 1)
@@ -306,7 +322,7 @@ func TestRequestsOfAnEvent(t *testing.T) {
 					now = now.Add(s.wait)
 					continue
 				}
-				table.postpone(now)
+				table.answered(now, read...)
 			}
 			t.Logf("%d nodes, %s: %d lists, %d single Leases", nodes, tt.name, lists, single)
 			if lists != tt.lists || single > tt.single || tt.single > 0 && single == 0 {

@@ -24,10 +24,10 @@ type table struct {
 	listed, failed time.Time
 	// mode is that of Leases.
 	mode Mode
-	// due are the planned reads, by node. turn, from 0 to 1, is the place of this agent among
+	// wants are the Leases to read, by node. turn, from 0 to 1, is the place of this agent among
 	// all agents that would read at the same time. Before retry, the agent reads nothing, because
 	// the API server did not answer. pauses are the pauses after failed requests.
-	due    map[string]due
+	wants  map[string]want
 	turn   float64
 	retry  time.Time
 	pauses backoff.Pauses
@@ -62,7 +62,7 @@ func newTable(opt Options) *table {
 		silence:  opt.silence(),
 		seen:     map[string]*seen{},
 		mode:     Mode{Poll: true, Fast: true},
-		due:      map[string]due{},
+		wants:    map[string]want{},
 		turn:     rand.Float64(),
 		pauses:   backoff.Pauses{Min: opt.RetryPeriod, Spread: true},
 		settle:   opt.RetryPeriod,

@@ -330,7 +330,7 @@ func TestUnprovenLeaseCountsForItsDuration(t *testing.T) {
 	says(t, table, 180, "alive true, renewed never, trusted false")
 	list(0, 185)
 	says(t, table, 185, "alive false, renewed never, trusted false")
-	table.postpone(at(186))
+	table.plan(at(186))
 	reads(t, table, 186, "nothing for 4m59s")
 	list(200, 201)
 	says(t, table, 201, "alive true, renewed after 3m5s, trusted false")
