@@ -22,7 +22,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	v2 "purelb.io/purelb/api/purelb/v2"
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/config"
@@ -168,8 +167,6 @@ type Service struct {
 	UID types.UID
 	// Version is its resourceVersion.
 	Version string
-	// announcing4 and announcing6 are the announcing annotations.
-	announcing4, announcing6 string
 	// given is when the Service got its addresses, in seconds since 1970.
 	given int64
 }
@@ -181,11 +178,7 @@ func readService(svc *corev1.Service) (*Service, bool) {
 	s, ours := announce.Read(svc)
 	s.Key = svc.Namespace + "/" + svc.Name
 	s.PoolType, s.From = unique.Make(s.PoolType).Value(), unique.Make(s.From).Value()
-	return &Service{
-		Service: s, UID: svc.UID, Version: svc.ResourceVersion, given: given(svc),
-		announcing4: svc.Annotations[service.AnnotationAnnouncingIPv4],
-		announcing6: svc.Annotations[service.AnnotationAnnouncingIPv6],
-	}, ours
+	return &Service{Service: s, UID: svc.UID, Version: svc.ResourceVersion, given: given(svc)}, ours
 }
 
 func sameService(a, b *Service) bool { return a.UID == b.UID && a.Version == b.Version }
@@ -202,14 +195,6 @@ func given(svc *corev1.Service) int64 {
 func (s *Service) name() types.NamespacedName {
 	namespace, name, _ := strings.Cut(s.Key, "/")
 	return types.NamespacedName{Namespace: namespace, Name: name}
-}
-
-// announcing returns the announcing annotation of family f.
-func (s *Service) announcing(f addr.Family) string {
-	if f == addr.V6 {
-		return s.announcing6
-	}
-	return s.announcing4
 }
 
 // uid returns the UID of s, "" for a nil s.

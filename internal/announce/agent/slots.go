@@ -67,7 +67,7 @@ func (r *reporter) write(svc *Service, decisions []announce.Decision) (w Write, 
 // takes from other nodes.
 func slotChanges(svc *Service, node string, decisions []announce.Decision) (change map[string]*string, stolen []service.Slot) {
 	for _, f := range []addr.Family{addr.V4, addr.V6} {
-		slots := service.ParseSlots(svc.announcing(f))
+		slots := slices.DeleteFunc(slices.Clone(svc.Slots), func(s service.Slot) bool { return addr.FamilyOf(s.Address) != f })
 		mine := slotsOf(node, f, decisions)
 		if slices.Equal(mine, ofNode(slots, node)) {
 			continue // other nodes write the slots of addresses that only they announce
@@ -91,15 +91,14 @@ func slotChanges(svc *Service, node string, decisions []announce.Decision) (chan
 	return change, stolen
 }
 
-// asWritten returns d as the annotations of svc show it now. While an address comes or goes, the
+// asWritten returns d as the slots of svc show it now. While an address comes or goes, the
 // agent does not change its annotation.
 func asWritten(svc *Service, node string, d announce.Decision) announce.Decision {
 	d.Where = announce.Nowhere
 	if svc == nil {
 		return d
 	}
-	slots := service.ParseSlots(svc.announcing(addr.FamilyOf(d.IP)))
-	if slot, ok := service.SlotOf(slots, d.IP); ok && slot.Node == node {
+	if slot, ok := service.SlotOf(svc.Slots, d.IP); ok && slot.Node == node {
 		d.Where, d.Address.Link = announce.Local, slot.Interface
 	}
 	return d
