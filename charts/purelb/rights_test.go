@@ -253,7 +253,7 @@ func (k *kernel) drop(a announce.Address) {
 	k.addresses = slices.DeleteFunc(k.addresses, func(b announce.Address) bool { return a.Prefix == b.Prefix && a.Link == b.Link })
 }
 
-func (k *kernel) EnsureDummy(context.Context, string) (string, error) { return "dummy", nil }
+func (k *kernel) EnsureDummy(context.Context, string) error { return nil }
 
 func (k *kernel) Guard(context.Context, []netip.Addr) error { return nil }
 

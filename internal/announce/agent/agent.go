@@ -250,7 +250,7 @@ type Kernel interface {
 	// an error.
 	Remove(ctx context.Context, addresses []announce.Address) error
 	// EnsureDummy creates the link for remote addresses unless it exists.
-	EnsureDummy(ctx context.Context, name string) (kind string, err error)
+	EnsureDummy(ctx context.Context, name string) error
 	// RemoveDummies deletes the links that EnsureDummy created and that carry no address.
 	RemoveDummies(ctx context.Context) error
 	// Guard closes the ports of this node's programs at these addresses, and at no other: only

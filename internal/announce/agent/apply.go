@@ -122,7 +122,7 @@ func (a *Agent) ensureDummy(ctx context.Context, seen *observation) error {
 		return nil
 	}
 	a.noDummy = ""
-	_, err := a.Kernel.EnsureDummy(ctx, seen.Agent.Dummy)
+	err := a.Kernel.EnsureDummy(ctx, seen.Agent.Dummy)
 	if err != nil {
 		a.noDummy = err.Error()
 	}

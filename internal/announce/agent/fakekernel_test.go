@@ -227,15 +227,15 @@ func (k *fakeKernel) Remove(_ context.Context, addresses []announce.Address) err
 	return nil
 }
 
-func (k *fakeKernel) EnsureDummy(_ context.Context, name string) (string, error) {
+func (k *fakeKernel) EnsureDummy(_ context.Context, name string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.note("dummy", name)
 	if k.dummyErr != nil {
-		return "", k.dummyErr
+		return k.dummyErr
 	}
 	k.links = append(k.links, announce.Link{Name: name, Index: 9, Kind: "dummy", Up: true, Carrier: true, Made: true})
-	return "dummy", nil
+	return nil
 }
 
 // RemoveDummies deletes the link that EnsureDummy created.

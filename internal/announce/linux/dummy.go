@@ -15,26 +15,22 @@ import (
 // links of an administrator.
 const dummyAlias = "purelb"
 
-// EnsureDummy makes sure that a link with this name exists and is up. It returns the kind
-// of the link.
+// EnsureDummy makes sure that a link with this name exists and is up.
 //
 // It uses an existing link as it is, of any kind. A new link is a dummy, or an ifb if the
 // kernel has no dummy driver. Both are always up, send no ARP and detect no duplicates.
-func (s *Stack) EnsureDummy(ctx context.Context, name string) (kind string, err error) {
+func (s *Stack) EnsureDummy(ctx context.Context, name string) error {
 	l, err := s.link(ctx, name)
 	if errors.Is(err, unix.ENODEV) {
 		l, err = s.createDummy(ctx, name)
 	}
+	if err == nil && !l.Up {
+		err = s.route.Do(ctx, setLink(l.Index, true, false))
+	}
 	if err != nil {
-		return "", fmt.Errorf("ensure link %s: %w", name, err)
+		return fmt.Errorf("ensure link %s: %w", name, err)
 	}
-	if l.Up {
-		return l.Kind, nil
-	}
-	if err := s.route.Do(ctx, setLink(l.Index, true, false)); err != nil {
-		return "", fmt.Errorf("set link %s up: %w", name, err)
-	}
-	return l.Kind, nil
+	return nil
 }
 
 func (s *Stack) createDummy(ctx context.Context, name string) (link, error) {

@@ -75,9 +75,7 @@ func (s *scene) do(verb, rest string, args []string) string {
 	case "remove":
 		return problems(s.Remove(s.Context(), parse(args)))
 	case "dummy":
-		kind, err := s.EnsureDummy(s.Context(), "kube-lb0")
-		expect.NoError(s.T, err)
-		return kind + "\n"
+		expect.NoError(s.T, s.EnsureDummy(s.Context(), "kube-lb0"))
 	case "undummy":
 		expect.NoError(s.T, s.RemoveDummies(s.Context()))
 	case "addresses":

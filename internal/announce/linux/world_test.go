@@ -99,8 +99,7 @@ func remove(t testing.TB, s *Stack, addrs ...announce.Address) {
 // dummy makes the link kube-lb0.
 func dummy(t testing.TB, s *Stack) {
 	t.Helper()
-	_, err := s.EnsureDummy(t.Context(), "kube-lb0")
-	expect.NoError(t, err)
+	expect.NoError(t, s.EnsureDummy(t.Context(), "kube-lb0"))
 }
 
 // addresses lists the addresses of a link, without those that the kernel added.
