@@ -45,7 +45,7 @@ func (w *world) metalLB() metalLB {
 }
 
 // metalLBManifest returns the custom resource definitions of MetalLB's own manifest, and the rest of it.
-// MetalLB's ports on the nodes are others than those of PureLB, and its API has no webhook.
+// Its API has no webhook.
 func metalLBManifest(w *world) (definitions, rest string) {
 	w.t.Helper()
 	source, err := build.Source()
@@ -62,7 +62,7 @@ func metalLBManifest(w *world) (definitions, rest string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	changed := strings.NewReplacer("7472", "7480", "--tls-min-version=VersionTLS12", "--webhook-mode=disabled",
+	changed := strings.NewReplacer("--tls-min-version=VersionTLS12", "--webhook-mode=disabled",
 		"initialDelaySeconds: 10", "initialDelaySeconds: 1").Replace(string(text))
 	var one, other []string
 	for document := range strings.SplitSeq(changed, "\n---\n") {

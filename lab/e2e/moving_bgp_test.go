@@ -123,8 +123,8 @@ func moveInFromMetalLBSpeakers(t *testing.T, graceful bool) (f followed, address
 		w.configured(n, "False", "another program on this node has a BGP session")
 	}
 	resume()
-	p.follow("metallb.md", "adopt -A --from metallb --dry-run")
-	p.follow("metallb.md", "adopt -A --from metallb")
+	p.follow("metallb.md", "kubectl purelb adopt -A --from metallb --dry-run")
+	p.follow("metallb.md", "kubectl purelb adopt -A --from metallb")
 	for _, a := range addresses {
 		w.until(patience, "all nodes have "+a.String(), func() bool { return len(w.holders(a)) == len(lab.Nodes()) })
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"purelb.io/purelb/lab/cluster"
 )
 
 // ofFirstAPI are objects of the first API, as PureLB up to 0.14 has them.
@@ -41,28 +39,32 @@ func servedBefore(name, group, node string, addresses ...netip.Addr) string {
 	return annotated(service(name, group), strings.Join(notes, ", "))
 }
 
-// Each node has the new agent before the agent of 0.17 ends there, as with maxSurge.
+// Each node has the new agent before the agent of 0.17 ends there. The second command ends this way of rolling out.
 func TestAnUpgradeFromPureLB017LosesNothing(t *testing.T) {
-	m, had, finish := upgradeFrom017(t, true)
+	m, had, finish := upgradeFrom017(t,
+		"helm upgrade purelb CHART --namespace purelb-system --reset-then-reuse-values --wait --set lbnodeagent.port=7480,lbnodeagent.updateStrategy.rollingUpdate.maxSurge=1,lbnodeagent.updateStrategy.rollingUpdate.maxUnavailable=0",
+		"helm upgrade purelb CHART --namespace purelb-system --reset-then-reuse-values --wait --set lbnodeagent.port=7472,lbnodeagent.updateStrategy.rollingUpdate.maxSurge=0,lbnodeagent.updateStrategy.rollingUpdate.maxUnavailable=1")
 	m.joined("node-1")
 	m.finish(finish, had, loss{probes: 10, silence: 100 * time.Millisecond})
 }
 
 // The agent of 0.17 ends before the new agent starts. Meanwhile another node takes the addresses.
 func TestARolloutOverPureLB017IsATakeover(t *testing.T) {
-	m, _, finish := upgradeFrom017(t, false)
+	m, _, finish := upgradeFrom017(t, "helm upgrade purelb CHART --namespace purelb-system --reset-then-reuse-values --wait")
 	m.rest(patience)
 	finish()
 	m.end(powerLoss)
 }
 
-// upgradeFrom017 replaces the agents of 0.17, node by node. It starts the new agent of a node before or after
-// the agent of 0.17 ends there. node-1 has the local addresses.
-func upgradeFrom017(t *testing.T, surge bool) (m *mover, had map[string][]netip.Addr, stop func()) {
+// upgradeFrom017 follows the page, which upgrades by these commands. The test plays the agents of 0.17. That
+// of node-1 has the local addresses.
+func upgradeFrom017(t *testing.T, commands ...string) (m *mover, had map[string][]netip.Addr, stop func()) {
 	w := newWorldFor(t, 5*time.Minute)
 	w.expect("configProblem", "departed") // the LBNodeAgent of the chart is not in force, and agents say who removes addresses
 	p := &troubled{w, buildPlugin(t)}
-	resume, start := w.stopAllocator(), w.agentsByLabel()
+	const page = "purelb-0.17.md"
+	w.stopAllocator()
+	w.playAgents017()
 	w.apply(ofFirstAPI)
 	t.Cleanup(func() { w.remove(ofFirstAPI) })
 	had = map[string][]netip.Addr{
@@ -75,13 +77,13 @@ func upgradeFrom017(t *testing.T, surge bool) (m *mover, had map[string][]netip.
 	}
 	w.apply(echo("web", 2, "node-3", "node-4"), servedBefore("one", "local", "node-1", had["one"]...),
 		servedBefore("two", "e2e-first", "node-1", had["two"]...), servedBefore("far", "remote", "", had["far"]...))
-	old := map[string]*agent017{}
+	var old []*agent017
 	for _, n := range lab.Nodes() {
 		var local []netip.Addr
 		if n.Name == "node-1" {
 			local = slices.Concat(had["one"], had["two"])
 		}
-		old[n.Name] = w.agent017(n, local, had["far"])
+		old = append(old, w.agent017(n, local, had["far"]))
 	}
 	for name, addresses := range had {
 		w.shows(name, addresses...)
@@ -89,29 +91,49 @@ func upgradeFrom017(t *testing.T, surge bool) (m *mover, had map[string][]netip.
 	w.steady()
 	m, stop = w.move("one", "two")
 
-	objects, err := lab.Exec(w.ctx, cluster.ControlPlane, "kubectl", "get", "servicegroups,lbnodeagents", "-A", "-o", "yaml")
-	file := filepath.Join(t.TempDir(), "purelb-0.17.yaml")
-	if err != nil || os.WriteFile(file, []byte(objects), 0o600) != nil {
-		t.Fatalf("save the objects: %v", err)
+	p.follow(page, "kubectl get servicegroups,lbnodeagents -A -o yaml > purelb-0.17.yaml")
+	p.follow(page, "helm get values purelb --namespace purelb-system > values-0.17.yaml")
+	p.follow(page, "kubectl purelb validate -f purelb-0.17.yaml")
+	p.definitions()
+	p.follow(page, "kubectl apply --server-side --force-conflicts -f crds.yaml")
+	revision := p.revision()
+	ended := w.endWithPods(old)
+	for _, command := range commands {
+		p.follow(page, command)
 	}
-	p.succeed("validate -f " + file)
-	resume()
+	ended()
+	p.follow(page, "kubectl purelb status --wait --timeout 5m")
 	w.servesOurs("fresh")
-	for _, node := range []string{"node-2", "node-4", "node-1", "node-3"} {
-		if !surge {
-			old[node].end()
-		}
-		start(node)
-		if surge {
-			if node == "node-1" {
-				m.joined(node)
-			}
-			old[node].end()
-		}
-	}
 	for _, a := range had["far"] {
 		w.until(patience, "all nodes have "+a.String(), func() bool { return len(w.holders(a)) == len(lab.Nodes()) })
 	}
-	t.Log(p.asks("status").all)
+	p.follow(page, "helm rollback purelb REVISION --namespace purelb-system --wait", "REVISION", revision)
 	return m, had, stop
+}
+
+// definitions writes the custom resource definitions of this tree as a release has them.
+func (w *troubled) definitions() {
+	w.t.Helper()
+	files, err := filepath.Glob(filepath.Join(lab.tree.Root, "charts/purelb/crds/*.yaml"))
+	if err != nil || len(files) == 0 {
+		w.t.Fatalf("the chart has no definitions: %v", err)
+	}
+	var all []byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = append(append(all, "\n---\n"...), text...)
+	}
+	if err := os.WriteFile(filepath.Join(w.folder(), "crds.yaml"), all, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// revision returns the revision of the release of Helm in the cluster.
+func (w *troubled) revision() string {
+	w.t.Helper()
+	lines := strings.Fields(w.follow("purelb-0.17.md", "helm history purelb --namespace purelb-system", "helm history", "helm history --max 1 --output yaml"))
+	return lines[slices.Index(lines, "revision:")+1]
 }

@@ -3,11 +3,14 @@ package e2e
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/lab/internal/topology"
@@ -119,30 +122,84 @@ func (o *agent017) end() {
 	o.runs(append(lines, "ip link del kube-lb0"))
 }
 
-// agentsByLabel ends the agents of this PureLB. start starts one on a node.
-func (w *world) agentsByLabel() (start func(node string)) {
+// playedPods are the pods of the DaemonSet while the test plays the agents of 0.17. They have no k8gobgp, the port
+// of metrics, and a program that ends at SIGTERM. While the DaemonSet gets them, it need not wait for each node.
+const playedPods = `[
+{"op": "replace", "path": "/spec/updateStrategy/rollingUpdate", "value": {"maxUnavailable": "100%"}},
+{"op": "add", "path": "/spec/template/spec/initContainers", "value": []},
+{"op": "replace", "path": "/spec/template/spec/containers", "value": [{"name": "lbnodeagent", "image": "docker.io/lab/echo:1",
+  "imagePullPolicy": "IfNotPresent", "ports": [{"name": "monitoring", "containerPort": 7472}]}]}
+]`
+
+// playAgents017 replaces the agents of this PureLB by pods without an agent. The test has to play the agents.
+func (w *world) playAgents017() {
 	w.t.Helper()
-	const label = "e2e-agent"
-	choose := func(value string) {
-		kubectl(w, "--namespace", product.Namespace, "patch", "daemonset", "lbnodeagent", "--patch",
-			`{"spec":{"template":{"spec":{"nodeSelector":{"`+label+`":`+value+`}}}}}`)
-	}
-	choose(`"yes"`)
 	w.t.Cleanup(func() {
-		choose("null")
-		for _, n := range nodeNames() {
-			kubectl(w, "label", "node", n, label+"-")
+		if err := lab.restore(); err != nil {
+			w.t.Error(err)
 		}
-		kubectl(w, "--namespace", product.Namespace, "rollout", "status", "daemonset/lbnodeagent", "--timeout=3m")
 		w.sessions()
 	})
-	w.until(2*patience, "there are no agents", func() bool {
-		pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "lbnodeagent"})
-		return err == nil && len(pods) == 0
+	kubectl(w, "--namespace", product.Namespace, "patch", "daemonset", "lbnodeagent", "--type=json", "--patch", playedPods)
+	w.until(3*patience, "all pods of the agents are played", func() bool {
+		pods := w.agentPods()
+		return len(pods) == len(lab.Nodes()) && !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return len(p.Spec.InitContainers) > 0 || !ready(p) })
 	})
-	return func(node string) {
+	kubectl(w, "--namespace", product.Namespace, "delete", "leases", "--selector=app.kubernetes.io/component=lbnodeagent")
+}
+
+func (w *world) agentPods() []corev1.Pod {
+	w.t.Helper()
+	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "lbnodeagent"})
+	if err != nil {
+		w.t.Error(err)
+	}
+	return pods
+}
+
+// endWithPods makes each agent of 0.17 end when Kubernetes ends its pod. wait returns when all have ended.
+func (w *world) endWithPods(old []*agent017) (wait func()) {
+	w.t.Helper()
+	runs := map[types.UID]*agent017{}
+	for _, p := range w.agentPods() {
+		for _, o := range old {
+			if o.node.Name == p.Spec.NodeName {
+				runs[p.UID] = o
+			}
+		}
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for len(runs) > 0 {
+			select {
+			case <-done:
+				return
+			case <-time.After(20 * time.Millisecond): // the interval of the measurement
+			}
+			alive := map[types.UID]bool{}
+			for _, p := range w.agentPods() {
+				alive[p.UID] = p.DeletionTimestamp == nil
+			}
+			for uid, o := range runs {
+				if !alive[uid] {
+					delete(runs, uid)
+					o.end()
+				}
+			}
+		}
+	}()
+	stop := w.undoable(func() { close(done); <-ended })
+	return func() {
 		w.t.Helper()
-		kubectl(w, "label", "node", node, label+"=yes")
-		w.agentReady(node)
+		w.until(patience, "all agents of 0.17 have ended", func() bool {
+			select {
+			case <-ended:
+				return true
+			default:
+				return false
+			}
+		})
+		stop()
 	}
 }

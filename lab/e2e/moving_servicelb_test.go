@@ -26,28 +26,29 @@ func nodeAddresses() (all []netip.Addr) {
 func TestServicesOfK3sServiceLBGetAddressesByChoice(t *testing.T) {
 	w := newWorld(t)
 	p := &troubled{w, buildPlugin(t)}
-	resume := w.stopAllocator()
 	nodes := nodeAddresses()
-	w.apply(echo("web", 2, "node-3", "node-4"))
 	names := []string{"one", "two", "kept"}
-	for i, name := range names {
-		svc := strings.Replace(annotated(service(name, "local"), "e2e/from: servicelb"), "metadata: {", "metadata: {labels: {svccontroller.k3s.cattle.io/svcname: "+name+"}, finalizers: ["+ofK3s[min(i, 1)]+"], ", 1)
-		w.apply(svc)
-		w.shows(name, nodes...)
-	}
-	t.Cleanup(func() {
-		for _, name := range names {
-			if svc, err := w.Service(w.ctx, namespace, name); err == nil && len(svc.Finalizers) > 0 {
-				kubectl(w, "--namespace", namespace, "patch", "service", name, "--type=merge", `--patch={"metadata":{"finalizers":null}}`)
-			}
+	const page = "servicelb.md"
+	p.install(page, "helm install purelb CHART --namespace purelb-system --create-namespace", func() {
+		w.apply(echo("web", 2, "node-3", "node-4"))
+		for i, name := range names {
+			svc := strings.Replace(annotated(service(name, "local"), "e2e/from: servicelb"), "metadata: {", "metadata: {labels: {svccontroller.k3s.cattle.io/svcname: "+name+"}, finalizers: ["+ofK3s[min(i, 1)]+"], ", 1)
+			w.apply(svc)
+			w.shows(name, nodes...)
 		}
+		t.Cleanup(func() {
+			for _, name := range names {
+				if svc, err := w.Service(w.ctx, namespace, name); err == nil && len(svc.Finalizers) > 0 {
+					kubectl(w, "--namespace", namespace, "patch", "service", name, "--type=merge", `--patch={"metadata":{"finalizers":null}}`)
+				}
+			}
+		})
 	})
-	resume()
 	w.servesOurs("fresh")
 	for _, name := range names {
 		w.notTaken(name, nodes)
 	}
-	told := p.follow("servicelb.md", "adopt -A --from servicelb --dry-run")
+	told := p.follow(page, "kubectl purelb adopt -A --from servicelb --dry-run")
 	for _, f := range ofK3s {
 		if !strings.Contains(told, f) {
 			t.Errorf("the command does not name the finalizer %s", f)
@@ -64,11 +65,13 @@ func TestServicesOfK3sServiceLBGetAddressesByChoice(t *testing.T) {
 	}
 	w.notTaken("kept", nodes)
 	w.answers(nodes[:1]...)
+	p.follow(page, "kubectl purelb adopt -A --from servicelb")
+	w.answers(kube.Addresses(w.service("kept"))...)
 
 	// And back. ServiceLB writes the addresses of nodes when PureLB has left.
 	kubectl(w, "--namespace", namespace, "delete", "service", "fresh") // no other controller serves its class
 	had := kube.Addresses(w.service("one"))
-	p.follow("servicelb.md", "leave -A")
+	p.follow(page, "kubectl purelb leave -A")
 	w.shows("one", nodes...)
 	for _, a := range had {
 		w.until(patience, "no node has "+a.String(), func() bool { return len(w.holders(a)) == 0 })

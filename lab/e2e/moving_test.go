@@ -142,6 +142,14 @@ func (m *mover) vip(verb string, a netip.Addr) {
 	}
 }
 
+// ofKubeVIP is the ConfigMap of kube-vip's cloud provider.
+const ofKubeVIP = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kubevip, namespace: kube-system}
+data: {range-global: "172.30.250.211-172.30.250.212,2001:db8:1:250:d::1-2001:db8:1:250:d::2"}
+`
+
 // kube-vip has the addresses on the link of node-1, with single masks. The test plays its part. It does not remove
 // the IPv6 address while connections are watched: kube-proxy masquerades them with an address of that link, also
 // with this one, and the kernel ends them with their address, whatever program has it.
@@ -149,20 +157,23 @@ func TestServicesMoveInFromKubeVIPWithoutLoss(t *testing.T) {
 	w := newWorld(t)
 	p := &troubled{w, buildPlugin(t)}
 	w.expect("addressConflict") // until node-1 no longer says that the address is its own
-	resume := w.stopAllocator()
-	addresses := []netip.Addr{netip.MustParseAddr("172.30.250.171"), netip.MustParseAddr("2001:db8:1:250:b::71")}[:families()]
-	w.apply(echo("web", 2, "node-3", "node-4"), annotated(service("one", "local"), "kube-vip.io/vipHost: node-1"))
-	w.shows("one", addresses...)
-	for _, a := range addresses {
-		(&mover{watched: &watched{world: w}}).vip("add", a)
-	}
-	t.Cleanup(func() {
-		for _, a := range addresses { // if the test failed before
-			_, _ = lab.Exec(context.Background(), "node-1", "ip", "address", "del", host(a).String(), "dev", "eth0")
+	const page = "kube-vip.md"
+	addresses := []netip.Addr{netip.MustParseAddr("172.30.250.211"), netip.MustParseAddr("2001:db8:1:250:d::1")}[:families()]
+	p.install(page, "helm install purelb CHART --namespace purelb-system --create-namespace --set defaultAnnouncer=none", func() {
+		w.apply(ofKubeVIP, echo("web", 2, "node-3", "node-4"), annotated(service("one", "kube-vip-global"), "kube-vip.io/vipHost: node-1"))
+		t.Cleanup(func() { w.remove(ofKubeVIP) })
+		w.shows("one", addresses...)
+		for _, a := range addresses {
+			(&mover{watched: &watched{world: w}}).vip("add", a)
 		}
+		t.Cleanup(func() {
+			for _, a := range addresses { // if the test failed before
+				_, _ = lab.Exec(context.Background(), "node-1", "ip", "address", "del", host(a).String(), "dev", "eth0")
+			}
+		})
 	})
-	resume()
 	w.servesOurs("fresh")
+	p.translate(page, "kubectl purelb import kube-vip > purelb.yaml")
 	m, stop := w.move("one")
 	had := m.shown()
 	for _, a := range m.addresses {
@@ -170,8 +181,8 @@ func TestServicesMoveInFromKubeVIPWithoutLoss(t *testing.T) {
 			t.Errorf("PureLB has %s on %v, and nobody has asked for that", a, nodes)
 		}
 	}
-	p.follow("kube-vip.md", "adopt -A --from kube-vip --dry-run")
-	p.follow("kube-vip.md", "adopt -A --from kube-vip")
+	p.follow(page, "kubectl purelb adopt -A --from kube-vip --dry-run")
+	p.follow(page, "kubectl purelb adopt -A --from kube-vip")
 	for _, a := range m.addresses {
 		m.until(patience, "PureLB has "+a.String()+" on node-1", func() bool { return slices.Equal(m.oursOn(a), []string{"node-1"}) })
 	}
@@ -183,12 +194,13 @@ func TestServicesMoveInFromKubeVIPWithoutLoss(t *testing.T) {
 	}
 	m.answers(m.addresses...)
 	m.joined("node-1")
+	p.follow(page, "helm upgrade purelb CHART --namespace purelb-system --reset-then-reuse-values --set defaultAnnouncer=PureLB")
 
 	// And back. kube-vip adds its IPv6 address when PureLB has removed its own one.
 	kubectl(w, "--namespace", namespace, "delete", "service", "fresh") // no other controller serves its class
 	m, stop = w.moveAddresses(addresses[:1], "one")
 	m.vip("add", addresses[0])
-	p.follow("kube-vip.md", "leave -A")
+	p.follow(page, "kubectl purelb leave -A")
 	for _, a := range addresses {
 		m.until(patience, "PureLB has left "+a.String(), func() bool { return len(m.oursOn(a)) == 0 })
 	}
