@@ -62,6 +62,7 @@ var All = []Scene{
 	{Test: "TestServicesMoveInFromKubeVIPWithoutLoss", Promise: 17},
 	{Test: "TestServicesOfK3sServiceLBGetAddressesByChoice"},
 	{Test: "TestServicesMoveInFromCiliumWithTheirAddresses"},
+	{Test: "TestAServiceMovesInFromExternalIPsWithoutLoss"},
 	{Test: "TestRestartsDuringAContestAnnounceNoForeignAddress"},
 	{Test: "TestBFDRemovesANodeWithoutPower", Promise: 6},
 	{Test: "TestRoutersLeaveADrainedNodeWhenItIsShutDown"},
