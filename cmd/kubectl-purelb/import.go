@@ -117,8 +117,7 @@ func foreignObject(m *importer.Source, text []byte) error {
 			return err
 		}
 	}
-	_, err := m.Read(text)
-	return err
+	return m.Read(text)
 }
 
 // foreignKind is a kind of a product that is another load balancer.
@@ -176,7 +175,7 @@ func (o *options) foreignOfCluster(ctx context.Context, m *importer.Source, prod
 			if err != nil {
 				return err
 			}
-			if _, err := m.Read(text); err != nil {
+			if err := m.Read(text); err != nil {
 				return err
 			}
 		}

@@ -177,13 +177,13 @@ type Community struct {
 // Group is the API group of MetalLB's objects.
 const Group = "metallb.io"
 
-// Read adds an object of another load balancer in JSON. ok is false for other objects. An object of an older
-// version that MetalLB no longer serves, and a malformed one, is an error. A field that is unknown here becomes
-// a remark.
-func (m *Source) Read(text []byte) (ok bool, err error) {
+// Read adds a Service, or an object of another load balancer, in JSON. It skips other objects. An object of an
+// older version that MetalLB no longer serves, and a malformed one, is an error. A field that is unknown here
+// becomes a remark.
+func (m *Source) Read(text []byte) error {
 	var o object
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &o); err != nil {
-		return false, err
+		return err
 	}
 	group, version, _ := strings.Cut(o.APIVersion, "/")
 	list, known := map[string]any{
@@ -195,17 +195,17 @@ func (m *Source) Read(text []byte) (ok bool, err error) {
 	}[o.Kind]
 	switch {
 	case group != ciliumGroup && group != Group && o.Kind != "Service":
-		return false, m.kubeVIP.read(text, o)
+		return m.kubeVIP.read(text, o)
 	case o.Kind == "BGPPeer" && version == "v1beta1":
-		return true, fmt.Errorf("%v has the version v1beta1, which MetalLB converts to v1beta2: get it from the cluster", o)
+		return fmt.Errorf("%v has the version v1beta1, which MetalLB converts to v1beta2: get it from the cluster", o)
 	case o.Kind == "AddressPool":
-		return true, fmt.Errorf("%v is of MetalLB 0.12: upgrade MetalLB first", o)
+		return fmt.Errorf("%v is of MetalLB 0.12: upgrade MetalLB first", o)
 	case o.Kind == "CiliumBGPNodeConfigOverride" || o.Kind == "CiliumBGPPeeringPolicy":
 		m.remark(o, "is not translated")
 	case known:
-		return true, m.read(text, o, reflect.ValueOf(list).Elem())
+		return m.read(text, o, reflect.ValueOf(list).Elem())
 	}
-	return true, nil // what these load balancers write themselves
+	return nil // what these load balancers write themselves
 }
 
 // read appends the object in text to all.
