@@ -66,7 +66,7 @@ func (w *troubled) folder() string { return filepath.Dir(w.plugin) }
 // the lab's release come first.
 func (w *troubled) install(page, command string, start func()) {
 	w.t.Helper()
-	w.expect("departed")
+	w.expect("departed", "Failed to release lease")
 	w.expect(withoutAPI...) // the rights go with the release
 	values := filepath.Join(w.folder(), "lab.yaml")
 	w.shell("helm get values " + product.Release + " --namespace " + product.Namespace + " --output yaml > " + values)
