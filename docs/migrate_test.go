@@ -1,8 +1,10 @@
 package docs
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,38 +19,37 @@ var notInScenes = map[string]string{
 // scenes, which run them.
 func TestScenesRunTheCommandsOfMigration(t *testing.T) {
 	const published = "oci://registry.example.org/purelb/charts/purelb --version VERSION"
-	var scenes strings.Builder
-	files, err := filepath.Glob("../lab/e2e/moving*_test.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no scenes: %v", err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		scenes.Write(text)
-	}
-	pages, err := filepath.Glob("migrate/*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("there are no pages: %v", err)
-	}
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, block := range strings.Split(string(text), "```") {
+	scenes := strings.Join(slices.Collect(maps.Values(texts(t, "../lab/e2e/moving*_test.go"))), "\n")
+	for page, text := range texts(t, "migrate/*.md") {
+		for i, block := range strings.Split(text, "```") {
 			if i%2 == 0 {
 				continue // between two blocks
 			}
 			for line := range strings.Lines(block) {
 				command := strings.Replace(strings.TrimSpace(line), published, "CHART", 1)
-				quoted := strings.Contains(scenes.String(), `"`+command+`"`) || strings.Contains(scenes.String(), "`"+command+"`")
+				quoted := strings.Contains(scenes, `"`+command+`"`) || strings.Contains(scenes, "`"+command+"`")
 				if command != "" && notInScenes[command] == "" && !quoted {
 					t.Errorf("%s: no scene runs %s", page, command)
 				}
 			}
 		}
 	}
+}
+
+// texts returns the texts of the files that match pattern, by their names.
+func texts(t *testing.T, pattern string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no file matches %s: %v", pattern, err)
+	}
+	all := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[file] = string(text)
+	}
+	return all
 }

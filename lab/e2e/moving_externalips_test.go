@@ -50,7 +50,7 @@ func TestAServiceMovesInFromExternalIPsWithoutLoss(t *testing.T) {
 	lead("del")
 	time.Sleep(time.Second) // clients go on
 	follow(`kubectl patch service web --type merge -p '{"spec":{"externalIPs":null}}'`)
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // a late loss counts too
 
 	// And back.
 	follow(`kubectl patch service web --type merge -p '{"spec":{"externalIPs":["192.0.2.10"]}}'`)
@@ -58,7 +58,7 @@ func TestAServiceMovesInFromExternalIPsWithoutLoss(t *testing.T) {
 	time.Sleep(time.Second) // kube-proxy has both
 	follow(`kubectl patch service web --type merge -p '{"spec":{"type":"ClusterIP"}}'`)
 	w.until(patience, "no node has the address", func() bool { return len(w.holders(a)) == 0 })
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // a late loss counts too
 	visitors.lost("moving in from externalIPs, and back", mostReset)
 	if lost, sent := clients.lost(); lost > 0 {
 		t.Errorf("clients lost %d of %d datagrams", lost, sent)

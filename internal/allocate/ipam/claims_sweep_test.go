@@ -104,7 +104,7 @@ func TestLostGrantIsReplaced(t *testing.T) {
 	}
 }
 
-// A Service was deleted, and another one of its name has an address that nobody knows to be the backend's.
+// A Service was deleted, and a new one has its name. No grant is known for the address of the new one.
 func TestDepartureSparesANewServiceOfTheName(t *testing.T) {
 	b := newBacked(t, false)
 	h := holderOf(webV4)
