@@ -47,9 +47,11 @@ type engine struct {
 	// panicked.
 	done  chan struct{}
 	cause error
-	// endWatch ends the watch, and closes stopping.
-	endWatch context.CancelFunc
-	stopping <-chan struct{}
+	// life lasts until the engine stops, and end ends it.
+	life context.Context
+	end  context.CancelFunc
+	// unlearn ends the watch on the routes of neighbors. It is nil without this watch.
+	unlearn  context.CancelFunc
 	patience patience
 }
 
@@ -71,15 +73,29 @@ func startEngine(log *slog.Logger, ev *events, p patience) *engine {
 		}()
 		e.bgp.Serve()
 	}()
-	var ctx context.Context
-	ctx, e.endWatch = context.WithCancel(context.Background())
-	e.stopping = ctx.Done()
-	// A server that was just created refuses a call only if it is broken, and then all later
-	// calls report that.
-	_ = e.call(func() error {
-		return e.bgp.WatchEvent(ctx, ev.callbacks(), server.WatchPeer(), server.WatchEor(false), server.WatchPostUpdate(false, "", ""))
-	})
+	e.life, e.end = context.WithCancel(context.Background())
+	e.watch(e.life, ev, server.WatchPeer(), server.WatchEor(false))
 	return e
+}
+
+// watch passes events to ev until ctx is done. A server refuses a watch only if it is broken, and then all
+// later calls report that.
+func (e *engine) watch(ctx context.Context, ev *events, what ...server.WatchOption) {
+	_ = e.call(func() error { return e.bgp.WatchEvent(ctx, ev.callbacks(), what...) })
+}
+
+// learn watches the routes of neighbors if they are in use. For each event GoBGP copies the configuration of
+// the neighbor, which takes longer than all other work on the route.
+func (e *engine) learn(ev *events, inUse bool) {
+	switch {
+	case inUse && e.unlearn == nil:
+		var ctx context.Context
+		ctx, e.unlearn = context.WithCancel(e.life)
+		e.watch(ctx, ev, server.WatchPostUpdate(false, "", ""))
+	case !inUse && e.unlearn != nil:
+		e.unlearn()
+		e.unlearn = nil
+	}
 }
 
 // broken returns an error if GoBGP cannot go on.
@@ -164,7 +180,7 @@ func globalOf(g peering.Global) *api.Global {
 
 // stop ends all sessions and frees the port.
 func (e *engine) stop(ctx context.Context, graceful bool) error {
-	e.endWatch()
+	e.end()
 	if err := e.broken(); err != nil {
 		return err
 	}

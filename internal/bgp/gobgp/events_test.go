@@ -9,15 +9,37 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/bgptest"
 )
 
-func TestARouteOfANeighborWakesTheReader(t *testing.T) {
-	e := newEvents()
-	e.callbacks().OnPathUpdate([]*apiutil.Path{{}}, time.Time{})
-	select {
-	case <-e.wake:
-	default:
-		t.Error("the reader is not woken")
+func TestARouteOfANeighborWakesTheReaderWhileItIsInUse(t *testing.T) {
+	const calm, again = 300 * time.Millisecond, "clear bgp 192.0.2.1 soft out"
+	w := newWorld(t)
+	router := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
+	s := newServer(t)
+	woken := func(limit time.Duration) bool {
+		select {
+		case <-s.Events():
+			return true
+		case <-time.After(limit):
+			return false
+		}
+	}
+	for _, use := range []struct {
+		verdict peering.Verdict
+		wakes   bool
+		within  time.Duration
+	}{{peering.Accept, true, bgptest.Patience}, {peering.Reject, false, calm}, {peering.Accept, true, bgptest.Patience}} {
+		wanted := state(peer("192.0.2.2"))
+		wanted.Import.Default = use.verdict
+		apply(t, s, wanted)
+		neighborIs(t, s, "192.0.2.2", "sending its route", func(n peering.NeighborStatus) bool { return n.Received[v4] == 1 })
+		for woken(calm) { // the session is new, or was asked for its routes
+		}
+		router.Ask(again)
+		if got := woken(use.within); got != use.wakes {
+			t.Errorf("a route wakes the reader: %v, want %v", got, use.wakes)
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func (s *Server) renewal(e *engine) {
 			if repair = nil; !s.repair(e) {
 				repair = time.After(pauses.Next())
 			}
-		case <-e.stopping:
+		case <-e.life.Done():
 			return
 		}
 	}
