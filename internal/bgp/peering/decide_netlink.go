@@ -59,6 +59,11 @@ func (r *reader) patterns(field string, list []string) []string {
 	return all
 }
 
+// Learns reports whether a node with this configuration may learn routes.
+func Learns(spec bgpv1.BGPConfigurationSpec) bool {
+	return spec.NetlinkExport != nil && spec.NetlinkExport.Enabled && len(spec.NetlinkExport.Rules) > 0
+}
+
 // exports reads which learned routes go into the kernel.
 func (r *reader) exports() {
 	const field = "spec.netlinkExport"

@@ -146,7 +146,10 @@ type task struct {
 func (s *Speaker) newTask() *task {
 	g := &s.governing
 	t := &task{server: s.Server, kernel: s.Kernel, input: s.input, good: s.lastGood(), node: s.input.Node.Node, known: g.paths}
-	t.node.Own, t.node.Restricted = slices.Concat(s.input.Own, s.heldOutside(s.input.Own)), s.input.Attributes.Restricted
+	t.node.Own, t.node.Restricted = s.input.Own, s.input.Attributes.Restricted
+	if s.learns() {
+		t.node.Own = slices.Concat(t.node.Own, s.heldOutside(s.input.Own))
+	}
 	t.node.Draining, t.node.NoExtendedNextHop = s.drain.asks(), g.noExtended
 	return t
 }

@@ -146,9 +146,20 @@ func (s *Speaker) take(ctx context.Context, now time.Time, b batch) {
 	s.protect(now, touched)
 }
 
-// protect makes the policies reject the touched routes from neighbors, if no pool contains
-// them.
+// learns reports whether the node learns routes by the current configuration or by the last one that could be
+// used.
+func (s *Speaker) learns() bool {
+	return slices.ContainsFunc([]*intent.Input{&s.input, s.governing.good}, func(in *intent.Input) bool {
+		return in != nil && in.Config != nil && peering.Learns(in.Config.Spec)
+	})
+}
+
+// protect makes the policies reject the touched routes from neighbors, if the node learns routes and no pool
+// contains them.
 func (s *Speaker) protect(now time.Time, touched map[netip.Prefix]bool) {
+	if !s.learns() {
+		return
+	}
 	for key := range touched {
 		if !s.owned.Has(key) {
 			s.governing.Ask(now.Add(collectPause))
