@@ -43,6 +43,7 @@ type event struct {
 	at     time.Time
 }
 
+// The router sends no routes: each side would spend its time on those of the other side.
 const benchRouter = `
 router bgp 64514
  bgp router-id 192.0.2.2
@@ -50,6 +51,10 @@ router bgp 64514
  neighbor 192.0.2.1 remote-as 65000
  neighbor 192.0.2.3 remote-as 65001
  neighbor 192.0.2.3 passive
+ neighbor 192.0.2.1 prefix-list none out
+ neighbor 192.0.2.3 prefix-list none out
+!
+ip prefix-list none deny any
 `
 
 var benchSnapshot = intent.Snapshot{
