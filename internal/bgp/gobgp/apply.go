@@ -21,7 +21,7 @@ type application struct {
 // Reasons of problems.
 const (
 	reasonRefused = "Refused"
-	reasonPending = "Pending"
+	reasonPending = peering.ReasonPending
 )
 
 func (a *application) problem(path, reason string, err error) {
@@ -36,7 +36,6 @@ func (a *application) problem(path, reason string, err error) {
 // come between the new policies and their application to the neighbors, so that no neighbor gets a
 // route that either the former or the new policies keep from it.
 func (a *application) apply() {
-	a.removeMoved()
 	c := peering.Diff(a.wanted, a.found.state())
 	come := slices.Concat(c.Replace, c.Add)
 	a.removePeers(c.Remove)
@@ -93,7 +92,7 @@ func (a *application) withhold(peers []peering.Peer) {
 func (f found) state() peering.State {
 	var s peering.State
 	for _, name := range slices.Sorted(maps.Keys(f.peers)) {
-		s.Peers = append(s.Peers, f.peers[name].peer)
+		s.Peers = append(s.Peers, f.peers[name])
 	}
 	return s
 }

@@ -5,30 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"reflect"
 
 	"github.com/osrg/gobgp/v4/api"
-	"github.com/osrg/gobgp/v4/pkg/config/oc"
 
 	"purelb.io/purelb/internal/bgp/peering"
 )
-
-// removeMoved removes the neighbors on unnumbered links that have another router at the other end
-// now.
-func (a *application) removeMoved() {
-	var moved []peering.Peer
-	for _, p := range a.found.state().Peers {
-		if p.Interface == "" {
-			continue
-		}
-		now, err := oc.GetIPv6LinkLocalNeighborAddress(p.Interface)
-		if err == nil && now != a.found.peers[p.Name()].address.String() {
-			moved = append(moved, p)
-		}
-	}
-	a.removePeers(moved)
-}
 
 func (a *application) removePeers(peers []peering.Peer) {
 	for _, p := range peers {
@@ -36,7 +18,7 @@ func (a *application) removePeers(peers []peering.Peer) {
 			a.problem(p.Path, reasonRefused, fmt.Errorf("remove neighbor %s: %w", p.Name(), err))
 			continue
 		}
-		a.events.forgetNeighbor(a.found.peers[p.Name()].address)
+		a.events.forgetNeighbor(a.found.peers[p.Name()].Address)
 		delete(a.found.peers, p.Name())
 		a.log.InfoContext(a.ctx, "neighbor removed", "neighbor", p.Name())
 	}
@@ -45,27 +27,20 @@ func (a *application) removePeers(peers []peering.Peer) {
 // removePeer ends the session and removes the neighbor. GoBGP removes a password from its listener
 // only when the password changes, not when the peer is deleted. So removePeer first removes the
 // password: otherwise a neighbor that comes back without a password would be refused.
-func (a *application) removePeer(f session) error {
-	if f.peer.Password != "" {
-		bare := f
-		bare.peer.Password, bare.peer.AdminDown = "", true
-		err := a.changePeer(bare)
-		switch {
-		case err == nil:
-			a.found.peers[f.peer.Name()] = bare
-		case f.peer.Interface == "":
+func (a *application) removePeer(p peering.Peer) error {
+	if p.Password != "" {
+		p.Password, p.AdminDown = "", true
+		if err := a.changePeer(p); err != nil {
 			return err
 		}
-		// For a neighbor on an unnumbered link, GoBGP finds nothing to change if the kernel no
-		// longer knows the neighbor. removePeer removes it all the same.
+		a.found.peers[p.Name()] = p
 	}
-	return a.deletePeer(f.address)
+	return a.deletePeer(p)
 }
 
-// deletePeer needs an address: GoBGP panics for an interface alone.
-func (a *application) deletePeer(address netip.Addr) error {
+func (a *application) deletePeer(p peering.Peer) error {
 	return a.engine.call(func() error {
-		return a.engine.bgp.DeletePeer(context.Background(), &api.DeletePeerRequest{Address: address.String()})
+		return a.engine.bgp.DeletePeer(context.Background(), &api.DeletePeerRequest{Address: p.Address.String()})
 	})
 }
 
@@ -74,35 +49,26 @@ func (a *application) addPeers(peers []peering.Peer) {
 		if _, there := a.found.peers[p.Name()]; there {
 			continue
 		}
-		f, err := a.addPeer(p)
-		if err != nil {
-			reason := reasonRefused
-			if p.Interface != "" {
-				reason = reasonPending
-			}
-			a.problem(p.Path, reason, fmt.Errorf("neighbor %s: %w", p.Name(), err))
+		if err := a.addPeer(p); err != nil {
+			a.problem(p.Path, reasonRefused, fmt.Errorf("neighbor %s: %w", p.Name(), err))
 			continue
 		}
-		a.found.peers[p.Name()] = f
 		a.log.InfoContext(a.ctx, "neighbor added", "neighbor", p.Name(), "asn", p.ASN)
 	}
 }
 
-func (a *application) addPeer(p peering.Peer) (session, error) {
-	f, err := a.located(p)
-	if err != nil {
-		return session{}, err
-	}
-	err = a.engine.call(func() error {
-		return a.engine.bgp.AddPeer(context.Background(), &api.AddPeerRequest{Peer: a.peerOf(f, a.keepsRoutes(f.peer))})
+func (a *application) addPeer(p peering.Peer) error {
+	err := a.engine.call(func() error {
+		return a.engine.bgp.AddPeer(context.Background(), &api.AddPeerRequest{Peer: a.peerOf(p, a.keepsRoutes(p))})
 	})
 	if err != nil {
-		return session{}, err
+		return err
 	}
-	if why, failed := a.engine.log.md5Failure(f.address.String()); failed {
-		return session{}, errors.Join(fmt.Errorf("the kernel does not take the password: %s", why), a.deletePeer(f.address))
+	if why, failed := a.engine.log.md5Failure(p.Address.String()); failed {
+		return errors.Join(fmt.Errorf("the kernel does not take the password: %s", why), a.deletePeer(p))
 	}
-	return f, nil
+	a.found.peers[p.Name()] = p
+	return nil
 }
 
 // keepsRoutes reports whether a neighbor may still keep the routes of an earlier server. Some neighbors
@@ -111,53 +77,31 @@ func (s *Server) keepsRoutes(p peering.Peer) bool {
 	return !s.restarted.IsZero() && s.now().Before(s.restarted.Add(p.GracefulRestart.Restart))
 }
 
-// located finds the address of a neighbor on an unnumbered link in the same way as GoBGP.
-func (a *application) located(p peering.Peer) (session, error) {
-	if p.Interface == "" {
-		return session{p, p.Address}, nil
-	}
-	text, err := oc.GetIPv6LinkLocalNeighborAddress(p.Interface)
-	if err != nil {
-		return session{}, err
-	}
-	address, err := netip.ParseAddr(text)
-	if err == nil && p.LinkLocal.IsValid() && p.LinkLocal.WithZone("") != address.WithZone("") {
-		err = fmt.Errorf("the policies are for %v, and %v is there now", p.LinkLocal, address)
-	}
-	return session{p, address}, err
-}
-
 // updatePeers changes options that do not touch the session. GoBGP does not store policies and
 // descriptions at a neighbor.
 func (a *application) updatePeers(peers []peering.Peer) {
 	for _, p := range peers {
-		f := a.found.peers[p.Name()]
-		var err error
-		if f.peer.Timers != p.Timers || !reflect.DeepEqual(f.peer.Families, p.Families) {
-			err = a.changePeer(session{p, f.address})
+		before := a.found.peers[p.Name()]
+		if before.Timers != p.Timers || !reflect.DeepEqual(before.Families, p.Families) {
+			if err := a.changePeer(p); err != nil {
+				a.problem(p.Path, reasonRefused, fmt.Errorf("neighbor %s: %w", p.Name(), err))
+				continue
+			}
 		}
-		if err != nil {
-			a.problem(p.Path, reasonRefused, fmt.Errorf("neighbor %s: %w", p.Name(), err))
-			continue
-		}
-		f.peer = p
-		a.found.peers[p.Name()] = f
+		a.found.peers[p.Name()] = p
 	}
 }
 
-func (a *application) changePeer(f session) error {
+func (a *application) changePeer(p peering.Peer) error {
 	return a.engine.call(func() error {
-		_, err := a.engine.bgp.UpdatePeer(context.Background(), &api.UpdatePeerRequest{Peer: a.peerOf(f, false)})
+		_, err := a.engine.bgp.UpdatePeer(context.Background(), &api.UpdatePeerRequest{Peer: a.peerOf(p, false)})
 		return err
 	})
 }
 
-// peerOf translates f for GoBGP. It sets the device, because GoBGP's global device only applies to
-// listeners. It sets the address, because GoBGP panics for a neighbor that is held down and has no
-// address.
-func (a *application) peerOf(f session, restarting bool) *api.Peer {
-	f.peer.Device = cmp.Or(f.peer.Device, a.found.global.Device)
-	out := peerOf(f.peer, restarting)
-	out.Conf.NeighborAddress = f.address.String()
-	return out
+// peerOf translates p for GoBGP. It sets the device, because GoBGP's global device only applies to
+// listeners.
+func (a *application) peerOf(p peering.Peer, restarting bool) *api.Peer {
+	p.Device = cmp.Or(p.Device, a.found.global.Device)
+	return peerOf(p, restarting)
 }

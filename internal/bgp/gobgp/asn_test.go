@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -122,11 +121,8 @@ router bgp %d
 	}()
 
 	far := linkLocal(n)
-	hear(t, far)
 	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
-	p := external("192.0.2.2")
-	p.Address, p.Interface, p.NextHops = netip.Addr{}, "eth0", nil
-	apply(t, s, state(p))
+	apply(t, s, state(unnumbered(external("192.0.2.2"), far)))
 	router.Await("198.51.100.1/32 via "+near, "2001:db8:f::1/128 via "+near)
 	if got := established(t, s, far+"%eth0"); got.Interface != "eth0" || got.PeerASN != routerAS {
 		t.Errorf("the neighbor is %+v", got)

@@ -51,7 +51,7 @@ func TestWrongPartsAreProblemsAndTheRestIsApplied(t *testing.T) {
 	}{
 		"neighbor on no interface": {func(s *peering.State) {
 			p := peer("192.0.2.7")
-			p.Path, p.Address, p.Interface = path, netip.Addr{}, "nowhere0"
+			p.Path, p.Address, p.Interface = path, netip.MustParseAddr("fe80::1%nowhere0"), "nowhere0"
 			s.Peers = append(s.Peers, p)
 		}, path},
 		"set that is not there": {statement(peering.Statement{If: peering.Conditions{Prefixes: ref}}), policyPath},

@@ -55,13 +55,7 @@ type Server struct {
 type found struct {
 	global   peering.Global
 	policies policies
-	peers    map[string]session // by the peer's Name
-}
-
-// session is a peer and the address that GoBGP knows it by.
-type session struct {
-	peer    peering.Peer
-	address netip.Addr
+	peers    map[string]peering.Peer // by the Name
 }
 
 // New returns a Server that does not run yet.
@@ -92,9 +86,6 @@ func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting boo
 	}
 	global, problems, err := s.begin(wanted.Global)
 	if err != nil {
-		if s.engine != nil {
-			s.again(ctx) // neighbors on unnumbered links may move or appear at any time
-		}
 		return nil, fmt.Errorf("start BGP: %w", err)
 	}
 	wanted.Global = global
@@ -123,7 +114,7 @@ func (s *Server) begin(g peering.Global) (effective peering.Global, problems []p
 		_ = e.stop(context.Background(), false)
 		return effective, problems, err
 	}
-	s.engine, s.found = e, found{global: effective, peers: map[string]session{}}
+	s.engine, s.found = e, found{global: effective, peers: map[string]peering.Peer{}}
 	s.live.Store(e)
 	go s.renewal(e)
 	return effective, problems, nil

@@ -91,36 +91,6 @@ func TestARefusedGlobalKeepsTheRunningServer(t *testing.T) {
 	}
 }
 
-func TestTheOldServerFollowsItsNeighborWhileAGlobalIsRefused(t *testing.T) {
-	newWorld(t)
-	here := bgptest.Here(t)
-	s := newServer(t)
-	p := peer("192.0.2.2")
-	p.Address, p.Interface, p.NextHops = netip.Addr{}, "eth0", nil
-	p.Passive = true // an attempt to connect would make the kernel find the deleted neighbor again
-	router := func() string {
-		var all []string
-		for _, n := range neighbors(t, s) {
-			all = append(all, n.Address.String())
-		}
-		return strings.Join(all, " ")
-	}
-	here.IP("neigh flush dev eth0\nneigh add fe80::1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent")
-	apply(t, s, state(p))
-	if got := router(); got != "fe80::1%eth0" {
-		t.Fatalf("the neighbor is %s, want fe80::1%%eth0", got)
-	}
-	wrong := state(p)
-	wrong.Global.Device = "nowhere0"
-	here.IP("neigh del fe80::1 dev eth0\nneigh add fe80::2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent")
-	if _, err := s.Apply(t.Context(), wrong, false); err == nil || errors.Is(err, ErrRestart) {
-		t.Errorf("the error is %v, want one that is not ErrRestart", err)
-	}
-	if got := router(); got != "fe80::2%eth0" {
-		t.Errorf("with another router, the neighbor is %s, want fe80::2%%eth0", got)
-	}
-}
-
 // A busy port costs no session: the node connects to its neighbors, and listens when the port is free.
 func TestANodeWhosePortIsInUseOpensItsSessions(t *testing.T) {
 	w := newWorld(t)

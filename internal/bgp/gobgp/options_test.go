@@ -59,19 +59,9 @@ func TestOptionsThatBothSidesMustAgreeOn(t *testing.T) {
 	}
 }
 
-func TestAnUnnumberedNeighborIsAProblemUntilTheKernelKnowsIt(t *testing.T) {
+func TestAnUnnumberedNeighborGetsBothFamilies(t *testing.T) {
 	w := newWorld(t)
-	here := bgptest.Here(t)
-	near := linkLocal(here)
-	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
-	p := peer("192.0.2.2")
-	p.Address, p.Interface, p.NextHops, p.Path = netip.Addr{}, "eth0", nil, "spec.neighbors[0]"
-	problems := tryApply(t, s, state(p)) // the segment has no other machine yet
-	if len(problems) != 1 || problems[0].Field != p.Path || problems[0].Reason != reasonPending {
-		t.Fatalf("the problems are %v, want one problem of the neighbor", problems)
-	}
-
-	// The kernel learns the router from any packet that the router sends.
+	near := linkLocal(bgptest.Here(t))
 	n := w.machine()
 	router := bgptest.BIRD(t, n, fmt.Sprintf(`
 router id 192.0.2.2;
@@ -84,8 +74,8 @@ protocol bgp ours {
 }
 `, routerAS, near, ourAS))
 	far := linkLocal(n)
-	hear(t, far)
-	apply(t, s, state(p))
+	s := announcing(t, "198.51.100.1/32", "2001:db8:f::1/128")
+	apply(t, s, state(unnumbered(peer("192.0.2.2"), far)))
 	router.Await("198.51.100.1/32 via "+near, "2001:db8:f::1/128 via "+near)
 	if got := established(t, s, far+"%eth0"); got.Interface != "eth0" {
 		t.Errorf("the neighbor is %+v", got)
@@ -94,16 +84,13 @@ protocol bgp ours {
 	router.Await()
 }
 
-// Stop first holds the neighbor down. GoBGP needs the neighbor's address for that.
+// Stop first holds the neighbor down.
 func TestAServerWithAnUnnumberedNeighborStops(t *testing.T) {
 	w := newWorld(t)
 	far := linkLocal(w.machine())
-	hear(t, far)
 	s := newServer(t)
-	p := peer("192.0.2.2")
-	p.Address, p.Interface, p.NextHops = netip.Addr{}, "eth0", nil
 	for range 10 {
-		apply(t, s, state(p))
+		apply(t, s, state(unnumbered(peer("192.0.2.2"), far)))
 		neighborIs(t, s, far+"%eth0", "called", func(n peering.NeighborStatus) bool { return n.State == peering.Active })
 		if err := s.Stop(t.Context(), false); err != nil {
 			t.Fatal(err)
@@ -111,15 +98,10 @@ func TestAServerWithAnUnnumberedNeighborStops(t *testing.T) {
 	}
 }
 
-// hear waits until the kernel of this node knows a neighbor on eth0.
-func hear(t testing.TB, address string) {
-	t.Helper()
-	bgptest.Await(t, "the neighbor's answer", "yes", func() string {
-		if out, err := bgptest.Here(t).Run("ping", "-c1", "-W1", address+"%eth0"); err != nil {
-			return out
-		}
-		return "yes"
-	})
+// unnumbered returns p as the neighbor with a link-local address on eth0.
+func unnumbered(p peering.Peer, linkLocal string) peering.Peer {
+	p.Address, p.Interface, p.NextHops = netip.MustParseAddr(linkLocal+"%eth0"), "eth0", nil
+	return p
 }
 
 // linkLocal returns the link-local address of eth0.

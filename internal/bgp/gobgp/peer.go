@@ -25,8 +25,8 @@ func peerOf(p peering.Peer, restarting bool) *api.Peer {
 	}
 	out := &api.Peer{
 		Conf: &api.PeerConf{
-			PeerAsn: p.ASN, LocalAsn: p.LocalASN, AuthPassword: p.Password,
-			NeighborInterface: p.Interface, AdminDown: p.AdminDown,
+			NeighborAddress: p.Address.String(), PeerAsn: p.ASN, LocalAsn: p.LocalASN, AuthPassword: p.Password,
+			AdminDown: p.AdminDown,
 		},
 		AfiSafis:        familiesOf(p.Options),
 		Timers:          timersOf(p.Timers),

@@ -64,22 +64,20 @@ func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
 	if s.engine != e {
 		return true
 	}
-	for name, f := range s.found.peers {
-		if f.address != neighbor || f.peer.AdminDown || !s.renewable(neighbor) {
+	for name, p := range s.found.peers {
+		if p.Address != neighbor || p.AdminDown || !s.renewable(neighbor) {
 			continue
 		}
 		a := application{Server: s, ctx: context.Background()}
-		if err := a.removePeer(f); err != nil {
+		if err := a.removePeer(p); err != nil {
 			s.log.Warn("renew the session", "neighbor", neighbor, "error", err)
 			return false
 		}
 		delete(s.found.peers, name)
-		again, err := a.addPeer(f.peer)
-		if err != nil {
+		if err := a.addPeer(p); err != nil {
 			s.log.Warn("renew the session", "neighbor", neighbor, "error", err)
 			return false
 		}
-		s.found.peers[name] = again
 		s.log.Debug("renewed the session", "neighbor", neighbor)
 		return true
 	}

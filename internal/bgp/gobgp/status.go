@@ -21,10 +21,11 @@ import (
 // Without a server there are none.
 func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) {
 	s.mu.Lock()
-	e, about := s.engine, s.descriptions()
-	there := map[netip.Addr]bool{}
-	for _, f := range s.found.peers {
-		there[f.address] = true // the list lacks it for the moment of a renewal
+	e := s.engine
+	known, there := map[netip.Addr]peering.Peer{}, map[netip.Addr]bool{}
+	for _, p := range s.found.peers {
+		known[p.Address] = p
+		there[p.Address] = true // the list lacks it for the moment of a renewal
 	}
 	s.mu.Unlock()
 	if e == nil {
@@ -36,7 +37,7 @@ func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) 
 	}
 	var out []peering.NeighborStatus
 	for _, p := range peers {
-		n := s.neighbor(p, about)
+		n := s.neighbor(p, known)
 		there[n.Address] = true
 		out = append(out, n)
 	}
@@ -47,31 +48,22 @@ func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) 
 	return out, nil
 }
 
-// descriptions returns the descriptions of peers by address.
-func (s *Server) descriptions() map[string]string {
-	about := map[string]string{}
-	for _, f := range s.found.peers {
-		about[f.address.String()] = f.peer.Description
-	}
-	return about
-}
-
 // silence is how long a neighbor is Active until the reason of its last end no longer counts. GoBGP tries
 // to connect several times meanwhile, unless connectRetry is longer.
 const silence = 15 * time.Second
 
-func (s *Server) neighbor(p *api.Peer, about map[string]string) peering.NeighborStatus {
+func (s *Server) neighbor(p *api.Peer, known map[netip.Addr]peering.Peer) peering.NeighborStatus {
 	address, _ := netip.ParseAddr(p.GetState().GetNeighborAddress())
 	phase := s.events.of(address)
 	state := cmp.Or(phase.state, peering.Idle)
 	n := peering.NeighborStatus{
-		Address: address, Interface: p.GetConf().GetNeighborInterface(),
+		Address: address, Interface: known[address].Interface,
 		LocalASN: cmp.Or(p.GetState().GetLocalAsn(), p.GetConf().GetLocalAsn()),
 		PeerASN:  cmp.Or(p.GetConf().GetPeerAsn(), p.GetState().GetPeerAsn()),
 		State:    state, AdminDown: p.GetState().GetAdminState() == api.PeerState_ADMIN_STATE_DOWN,
 		Since: phase.since, Flaps: phase.flaps, LastError: phase.why,
 		Sent: map[addr.Family]uint32{}, Received: map[addr.Family]uint32{},
-		Description: about[address.String()],
+		Description: known[address].Description,
 	}
 	if state == peering.Active && s.now().Sub(phase.since) >= silence {
 		n.LastError = "" // the last reason is old: since then the router has not even taken a connection

@@ -1,7 +1,6 @@
 package peering
 
 import (
-	"net/netip"
 	"reflect"
 	"slices"
 )
@@ -53,7 +52,7 @@ func Interrupts(wanted, found State, there []NeighborStatus) bool {
 
 // session returns p with only the fields whose change ends the session.
 func (p Peer) session() Peer {
-	p.Path, p.Description, p.Timers, p.BFD, p.NextHops, p.Mute, p.LinkLocal = "", "", Timers{}, nil, nil, nil, netip.Addr{}
+	p.Path, p.Description, p.Timers, p.BFD, p.NextHops, p.Mute = "", "", Timers{}, nil, nil, nil
 	p.Families = slices.Clone(p.Families)
 	for i := range p.Families {
 		p.Families[i].MaxPrefixes, p.Families[i].WarnPercent = 0, 0

@@ -113,7 +113,7 @@ func TestSessionsEndOnlyForChangesThatNeedIt(t *testing.T) {
 		{"timers", func(s *peering.State) { s.Peers[0].Timers.Hold = 9 }, "~" + one},
 		{"a limit", func(s *peering.State) { s.Peers[0].Families[0].MaxPrefixes = 9 }, "~" + one},
 		{"a next hop", func(s *peering.State) { s.Peers[0].Mute = []addr.Family{addr.V6} }, "~" + one},
-		{"a link-local address", func(s *peering.State) { s.Peers[0].LinkLocal = netip.MustParseAddr("fe80::1") }, "~" + one},
+		{"another router on the link", func(s *peering.State) { s.Peers[0].Address = netip.MustParseAddr("fe80::1%eth1") }, "-+" + one},
 		{"an AS", func(s *peering.State) { s.Peers[0].ASN = 2 }, "-+" + one},
 		{"a password", func(s *peering.State) { s.Peers[0].Password = "x" }, "-+" + one},
 		{"no neighbors", func(s *peering.State) { *s = peering.State{} }, "-" + one + two},

@@ -169,32 +169,12 @@ func (s Set) restricting() (group string, is bool) {
 	return group, is && s.Kind == NeighborSet
 }
 
-// Alike returns a problem for each neighbor of a group whose address another neighbor has too.
-func (s State) Alike(linkLocal map[string]netip.Addr) []Problem {
-	var all []Problem
-	for _, set := range s.Sets {
-		group, is := set.restricting()
-		if !is {
-			continue
-		}
-		for _, both := range neighborSetOf(set.withAddresses(linkLocal)).in(s.others(set, linkLocal)).addresses {
-			all = append(all, alike(group, both))
-		}
-	}
-	return all
-}
-
-// others returns the link-local addresses of unnumbered neighbors, and of neighbors with an
-// interface in their address, that a set does not hold.
-func (s State) others(set Set, linkLocal map[string]netip.Addr) neighborSet {
+// others returns the link-local addresses of the neighbors that a set does not hold.
+func (s State) others(set Set) neighborSet {
 	var c neighborSet
 	for _, p := range s.Peers {
-		address, name := linkLocal[p.Interface], p.Name()
-		if p.Interface == "" {
-			address, name = p.Address, host(p.Address).list()[0]
-		}
-		if address.IsLinkLocalUnicast() && address.Is6() && !p.AdminDown && !slices.Contains(set.List, name) {
-			c = c.plus(host(address))
+		if p.Address.IsLinkLocalUnicast() && p.Address.Is6() && !p.AdminDown && !slices.Contains(set.List, p.set().list()[0]) {
+			c = c.plus(host(p.Address))
 		}
 	}
 	return c

@@ -135,7 +135,8 @@ func TestNeighborsWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 			for name, text := range tt.found {
 				found[name] = netip.MustParseAddr(text)
 			}
-			state, got := d.State.Resolved(found), ""
+			state, problems := d.State.Resolved(found)
+			got := ""
 			for _, set := range state.Sets {
 				if set.Name == "purelb:peers of edge" {
 					got = strings.Join(set.List, " ")
@@ -144,12 +145,7 @@ func TestNeighborsWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 			if got != tt.want || len(state.Peers) != 2 {
 				t.Errorf("%d neighbors, and routes are rejected for all but %q; want 2 and all but %q", len(state.Peers), got, tt.want)
 			}
-			var problems []peering.Problem
-			for _, p := range slices.Concat(d.Problems, d.State.Alike(found)) {
-				if strings.HasPrefix(p.Field, "ServiceGroup") {
-					problems = append(problems, p)
-				}
-			}
+			problems = slices.DeleteFunc(append(problems, d.Problems...), func(p peering.Problem) bool { return !strings.HasPrefix(p.Field, "ServiceGroup") })
 			if text := firstSet(problems); text != tt.problems {
 				t.Errorf("problems %q, want %q", text, tt.problems)
 			}
@@ -157,16 +153,19 @@ func TestNeighborsWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 	}
 }
 
-// The address of an unnumbered neighbor is not known yet. It may be the address of a neighbor that
-// the group names.
-func TestUnnumberedNeighborsBesideRestrictedOnesWait(t *testing.T) {
+// The policies, the server and BFD know a neighbor by its address.
+func TestUnnumberedNeighborsWaitForTheirAddresses(t *testing.T) {
 	d := naming("eth1", born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}, {config: {neighborInterface: eth2, peerAsn: 65001}}]}"))
 	found := map[string]netip.Addr{"eth1": netip.MustParseAddr("fe80::1")}
-	if s := d.State.Resolved(found); len(s.Peers) != 1 || s.Peers[0].Interface != "eth1" {
+	s, problems := d.State.Resolved(found)
+	if len(s.Peers) != 1 || s.Peers[0].Interface != "eth1" {
 		t.Errorf("the neighbors are %+v", s.Peers)
 	}
+	if len(problems) != 1 || problems[0].Field != "spec.neighbors[1]" || problems[0].Reason != peering.ReasonPending {
+		t.Errorf("the problems are %+v", problems)
+	}
 	found["eth2"] = netip.MustParseAddr("fe80::2")
-	if s := d.State.Resolved(found); len(s.Peers) != 2 || s.Peers[1].LinkLocal != found["eth2"] {
-		t.Errorf("the neighbors are %+v", s.Peers)
+	if s, problems := d.State.Resolved(found); len(s.Peers) != 2 || s.Peers[1].Address != found["eth2"] || len(problems) > 0 {
+		t.Errorf("the neighbors are %+v, and the problems %v", s.Peers, problems)
 	}
 }

@@ -65,14 +65,11 @@ type Options struct {
 	BFD             *BFD // RFC 5882
 }
 
-// Peer is one neighbor. It has an address, or, if it is unnumbered, an interface.
+// Peer is one neighbor. An unnumbered one has an interface, and an address after Resolved.
 type Peer struct {
 	Options
 	Address   netip.Addr
 	Interface string
-	// LinkLocal is the address of an unnumbered neighbor in neighbor sets (see Resolved). A
-	// neighbor with another address is treated as absent.
-	LinkLocal netip.Addr
 	AdminDown bool
 	Port      uint16 // 0: 179
 	// Path is the neighbor's field in the BGPConfiguration, such as spec.neighbors[2].
@@ -88,10 +85,10 @@ type Peer struct {
 
 // Name returns the neighbor's address, or "%" and its interface.
 func (p Peer) Name() string {
-	if p.Address.IsValid() {
-		return p.Address.String()
+	if p.Interface != "" {
+		return "%" + p.Interface
 	}
-	return "%" + p.Interface
+	return p.Address.String()
 }
 
 // Family holds the options of one address family of a session. It is always unicast.

@@ -52,12 +52,7 @@ type NeighborStatus struct {
 }
 
 // Name returns the name of the Peer.
-func (n NeighborStatus) Name() string {
-	if n.Interface != "" {
-		return Peer{Interface: n.Interface}.Name()
-	}
-	return Peer{Address: n.Address}.Name()
-}
+func (n NeighborStatus) Name() string { return Peer{Address: n.Address, Interface: n.Interface}.Name() }
 
 // LearnedRoute is a route that a neighbor announces.
 type LearnedRoute struct {

@@ -2,6 +2,7 @@ package speaker
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -305,18 +306,19 @@ func TestTheLastReportIsAboutTheEnd(t *testing.T) {
 	})
 }
 
-// gracefulLink is a spec with an unnumbered neighbor, which the speaker looks for repeatedly.
+// gracefulLink is a spec with an unnumbered neighbor, which the speaker looks for.
 const gracefulLink = `{global: {asn: 65000, gracefulRestart: {enabled: true}}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}}]}`
 
 func TestTheServerStopsAfterARunningApply(t *testing.T) {
 	inWorld(t, gracefulLink, func(w *world) {
 		w.kernel.hold("kube-lb0", "203.0.113.7/32")
-		w.kernel.slow = 2 * settledFor / 3
 	}, func(w *world) {
-		before := w.server.applied
+		before, release := w.server.applied, make(chan struct{})
+		w.server.change(func(s *fakeServer) { s.stuck = release })
+		w.routed(func(k *fakeKernel) { k.routers["eth1"] = netip.MustParseAddr("fe80::1%eth1") }) // the server is applied
 		w.cancel()
-		pass(settledFor / 2)
-		w.kernel.change(func(*fakeKernel) {}) // the server is applied after settledFor
+		pass(2 * settledFor)
+		close(release)
 		if err := w.end(); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/backoff"
@@ -27,9 +26,7 @@ type fakeKernel struct {
 	// gateways are the default gateways. gatewayErr is the error of reading them.
 	gateways   map[addr.Family]netip.Addr
 	gatewayErr error
-	// slow is the time that the kernel takes to find the router on a link.
-	slow    time.Duration
-	adverts map[string]int
+	adverts    map[string]int
 	// taken has the local ends of sessions of other programs, by neighbor.
 	taken  map[netip.Addr]netip.AddrPort
 	routes []routing.Route
@@ -140,10 +137,8 @@ func (k *fakeKernel) Changes(context.Context) (<-chan struct{}, error) { return 
 
 func (k *fakeKernel) LinkLocalNeighbor(_ context.Context, iface string) (netip.Addr, bool, error) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	a, ok := k.routers[iface]
-	slow := k.slow
-	k.mu.Unlock()
-	time.Sleep(slow)
 	return a, ok, nil
 }
 

@@ -179,7 +179,8 @@ func (t *task) decide(ctx context.Context) {
 	if !t.next.OK {
 		return // the neighbors in effect stay as they are
 	}
-	by, err := findTaken(ctx, t.kernel, t.next.State.Peers, t.known.linkLocal)
+	t.found.linkLocal = findLinkLocal(ctx, t.kernel, t.next.State, t.known.linkLocal)
+	by, err := findTaken(ctx, t.kernel, t.next.State.Peers, t.found.linkLocal)
 	if err == nil {
 		t.taken = by
 	}
@@ -226,8 +227,8 @@ func (s *Speaker) prepare(ctx context.Context, now time.Time, t *task) {
 		s.taken.by = t.taken
 	}
 	g.gateways = t.found.gateways
-	if t.next.OK {
-		g.ways = t.found.ways // a decision that is not in effect may ask for none
+	if t.next.OK { // a decision that is not in effect may ask for none
+		g.ways, g.linkLocal = t.found.ways, t.found.linkLocal
 	}
 	s.Metrics.decided(t.input.Config, t.decision, t.took)
 	if t.err != nil {
@@ -270,7 +271,8 @@ func (s *Speaker) plan(ctx context.Context, now time.Time, t *task) {
 		t.next = g.applied.decided
 		t.wanted = s.penalties.applied(s.taken.applied(t.next.State))
 	}
-	if t.applies = g.needs(t.wanted) || s.imports.stale; !t.applies {
+	t.wanted, t.problems = t.wanted.Resolved(g.linkLocal)
+	if t.applies = g.needs(t.wanted) || len(t.problems) > 0 || s.imports.stale; !t.applies {
 		g.applied.decided = t.next
 		return
 	}
@@ -281,22 +283,15 @@ func (s *Speaker) plan(ctx context.Context, now time.Time, t *task) {
 	}
 }
 
-// needs reports whether the speaker has to call Apply for a State, regardless of its routes. With
-// unnumbered links the answer is always true, because only the server finds out which neighbor is on
-// them.
+// needs reports whether the speaker has to call Apply for a State, regardless of its routes.
 func (p *progress) needs(wanted peering.State) bool {
-	if !p.running || len(p.applied.problems) > 0 || p.failure != "" || !reflect.DeepEqual(wanted, p.applied.sent) {
-		return true
-	}
-	return slices.ContainsFunc(wanted.Peers, func(n peering.Peer) bool { return n.Interface != "" })
+	return !p.running || len(p.applied.problems) > 0 || p.failure != "" || !reflect.DeepEqual(wanted, p.applied.sent)
 }
 
 // apply brings the server to the wanted state.
 func (t *task) apply(ctx context.Context) {
-	t.found.linkLocal = findLinkLocal(ctx, t.kernel, t.wanted, t.known.linkLocal)
-	t.problems, t.refused = t.server.Apply(ctx, t.wanted.Resolved(t.found.linkLocal), t.restarting)
-	t.err = errors.Join(t.err, t.refused)
-	t.problems = slices.Concat(t.problems, t.wanted.Alike(t.found.linkLocal))
+	problems, err := t.server.Apply(ctx, t.wanted, t.restarting)
+	t.problems, t.refused, t.err = slices.Concat(t.problems, problems), err, errors.Join(t.err, err)
 }
 
 // finish takes in the result of t.
@@ -328,7 +323,7 @@ func (s *Speaker) finish(ctx context.Context, now time.Time, t *task) {
 // takeApplied takes in the result of an Apply.
 func (s *Speaker) takeApplied(ctx context.Context, now time.Time, t *task) {
 	g := &s.governing
-	g.applying, g.news, g.linkLocal = false, true, t.found.linkLocal
+	g.applying, g.news = false, true
 	has := func(is func(peering.Problem) bool) bool { return slices.ContainsFunc(t.problems, is) }
 	switch {
 	case t.refused != nil:

@@ -60,25 +60,22 @@ func (s *Speaker) advertiseAlways(ctx context.Context, iface string) {
 // errEnded says that a task ended that should run until it is canceled.
 var errEnded = errors.New("it ended by itself")
 
-// findLinkLocal returns the addresses of the neighbors on unnumbered links that the kernel
-// knows, by interface. If the kernel does not know one, its address in known stays: when a link
-// fails, the kernel forgets its neighbors at once. Only BFD and the hold timer decide whether they
-// are gone.
+// findLinkLocal returns the addresses of the neighbors on unnumbered links, by interface. The addresses in
+// known stay if the kernel does not know others: when a link fails, the kernel forgets its neighbors at
+// once. Only BFD and the hold timer decide whether they are gone.
 func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State, known map[string]netip.Addr) map[string]netip.Addr {
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	found := map[string]netip.Addr{}
+	found := maps.Clone(known)
+	if found == nil {
+		found = map[string]netip.Addr{}
+	}
 	for _, p := range state.Peers {
-		if p.Interface == "" || p.AdminDown {
+		if p.Interface == "" {
 			continue
 		}
 		all.Go(func() {
-			// The server does not find a missing neighbor either, and reports it.
-			address, ok, err := kernel.LinkLocalNeighbor(ctx, p.Interface)
-			if !ok || err != nil {
-				address, ok = known[p.Interface]
-			}
-			if ok {
+			if address, ok, err := kernel.LinkLocalNeighbor(ctx, p.Interface); ok && err == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				found[p.Interface] = address

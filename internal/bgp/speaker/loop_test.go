@@ -272,15 +272,17 @@ func TestRoutesHaveTheAttributesOfGroupsAndServices(t *testing.T) {
 func TestUnnumberedNeighborsAreAdvertisedTo(t *testing.T) {
 	const spec = `{global: {asn: 65000}, neighbors: [{config: {neighborInterface: eth1, peerAsn: 65001}, bfd: {enabled: true}}]}`
 	inWorld(t, spec, nil, func(w *world) {
-		expect.Equal(t, "sessions", w.server.String(), "asn 65000 id 192.0.2.10, %eth1 asn 65001")
+		expect.Equal(t, "sessions", w.server.String(), "asn 65000 id 192.0.2.10")
+		expect.Contains(t, "conditions", w.reports.conditions(), "spec.neighbors[0]: neighbor %eth1: there is no router on the link, or more than one")
 		expect.Equal(t, "advertisements", w.kernel.advertising(), "eth1")
 		expect.Equal(t, "BFD", w.bfd.String(), "")
 		w.routed(func(k *fakeKernel) { k.routers["eth1"] = netip.MustParseAddr("fe80::1%eth1") })
+		expect.Equal(t, "sessions when the router is known", w.server.String(), "asn 65000 id 192.0.2.10, %eth1 asn 65001")
 		expect.Equal(t, "BFD before BGP", w.bfd.String(), "")
 		w.serves(func(s *fakeServer) {
 			s.neighbors["%eth1"] = peering.NeighborStatus{Address: netip.MustParseAddr("fe80::1%eth1"), Interface: "eth1", State: peering.Established}
 		})
-		expect.Equal(t, "BFD when the router is known", w.bfd.String(), "fe80::1%eth1 300ms x 3")
+		expect.Equal(t, "BFD with BGP", w.bfd.String(), "fe80::1%eth1 300ms x 3")
 		w.edit(`{global: {asn: 65000}}`)
 		expect.Equal(t, "advertisements without the neighbor", w.kernel.advertising(), "")
 	})

@@ -47,13 +47,6 @@ func TestAnUnnumberedNeighborSurvivesWithoutItsKernelEntry(t *testing.T) {
 		setRouter(w, "fe80::2%eth1")
 		expect.Equal(t, "BFD with another router", w.bfd.String(), "fe80::2%eth1 300ms x 3")
 		expect.Equal(t, "sessions", w.server.String(), session)
-
-		// The speaker looks for a neighbor again while BFD holds it down.
-		w.kernel.change(func(k *fakeKernel) { delete(k.routers, "eth1") })
-		w.edit(strings.Replace(spec, "peerAsn", "adminDown: true, peerAsn", 1))
-		w.edit(spec)
-		expect.Equal(t, "BFD", w.bfd.String(), "")
-		expect.Equal(t, "sessions", w.server.String(), "asn 65000 id 192.0.2.10")
 	})
 }
 
