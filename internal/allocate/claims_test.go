@@ -32,10 +32,15 @@ func takeClaims(l *allocations, group string) []ipam.Claim {
 	return claims
 }
 
-// answerEach answers claims.
+// answerEach answers claims, those of one holder together.
 func answerEach(l *allocations, claims []ipam.Claim, answers ...ipam.Answer) {
-	for i, c := range claims {
-		l.Answered(c.Holder(), claims[i:i+1], answers[i:i+1])
+	for len(claims) > 0 {
+		h, n := claims[0].Holder(), 1
+		for n < len(claims) && claims[n].Holder() == h {
+			n++
+		}
+		l.Answered(h, claims[:n], answers[:n])
+		claims, answers = claims[n:], answers[n:]
 	}
 }
 
