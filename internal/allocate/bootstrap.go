@@ -84,7 +84,7 @@ func (o *bootstrap) open(ctx context.Context) error {
 	}
 	others, _ := o.others.All()
 	for _, svc := range others {
-		o.allocations.noteExternal(ipam.Owner(svc.name.String()), svc.external)
+		o.allocations.withhold(ipam.Owner(svc.name.String()), svc.withheld)
 	}
 	o.allocations.open(requests)
 	o.log.Info("bookOpened", "services", len(requests), "duration", time.Since(start).String())

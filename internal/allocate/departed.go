@@ -28,27 +28,27 @@ func (s *services) gone(ctx context.Context, name types.NamespacedName) (reconci
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	who, external := ipam.Owner(name.String()), []netip.Addr(nil)
-	if now != nil {
-		external = service.External(now)
-	}
-	s.allocations.noteExternal(who, external) // before an address that it lists now is free
+	who := ipam.Owner(name.String())
 	switch {
 	case now == nil:
+		s.allocations.withhold(who, nil)
 		s.forget(name, "")
 		return reconcile.Result{}, nil
 	case now.Spec.Type == corev1.ServiceTypeLoadBalancer:
 		s.forget(name, now.UID)
 		return later, nil
-	}
-	if service.Bound(now) {
+	case service.Bound(now):
+		if len(service.Emptied(now)) == 0 {
+			s.allocations.withhold(who, service.External(now))
+		}
 		return s.depart(ctx, now, s.memories.at(name))
 	}
-	s.allocations.settle(who, nil) // if the type changes back, the Service gets its addresses again
-	s.forget(name, "")
 	if err := s.release(ctx, now); err != nil {
 		return s.wait(name.String(), err)
 	}
+	s.allocations.withhold(who, service.External(now)) // before an address that it lists now is free
+	s.allocations.settle(who, nil)                     // if the type changes back, the Service gets its addresses again
+	s.forget(name, "")
 	return reconcile.Result{}, nil
 }
 

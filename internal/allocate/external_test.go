@@ -36,7 +36,7 @@ func TestListedAddressIsNeverFree(t *testing.T) {
 		if svc := plain(tt.before); svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 			s.gets(service.Rules{ByDefault: true}.Read(plain()), "192.0.2.1")
 		} else {
-			s.noteExternal("default/web", service.External(svc))
+			s.withhold("default/web", service.External(svc))
 		}
 		waits := s.gets(s.wants("waits"), "")
 		loop := s.loop(reader{}, reader{svc: tt.after}, &fakeWriter{svc: tt.after})

@@ -55,9 +55,9 @@ func (l *allocations) adopt(r service.Request) {
 	census.Adopt(l.cluster, r)
 }
 
-// noteExternal notes which addresses a Service has in spec.externalIPs that is gone or not of type
+// withhold notes which addresses no other Service gets because of this one, which is gone or not of type
 // LoadBalancer.
-func (l *allocations) noteExternal(who ipam.Owner, addresses []netip.Addr) {
+func (l *allocations) withhold(who ipam.Owner, addresses []netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cluster.Store.List(who, addresses)

@@ -87,6 +87,8 @@ func (m *model) restart() {
 	for who, svc := range m.live {
 		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 			all = append(all, service.Rules{ByDefault: m.byDefault}.Read(svc))
+		} else {
+			m.allocations.withhold(who, withheld(svc))
 		}
 		m.queue[who] = true // the cache lists every Service, and the watch of other Services finds leftovers
 	}
@@ -175,10 +177,14 @@ func (m *model) gone(who ipam.Owner) {
 		m.forget(who, now.UID)
 		return
 	}
-	m.forget(who, "")
 	if exists {
 		m.release(who, now)
+		if m.unsettled[who] {
+			return
+		}
 	}
+	m.allocations.withhold(who, nil)
+	m.forget(who, "")
 }
 
 // leave handles a Service of another controller.

@@ -22,19 +22,26 @@ import (
 // LoadBalancer and still have what PureLB wrote. There may be ten thousand others.
 type other struct {
 	name     types.NamespacedName
-	external []netip.Addr
+	withheld []netip.Addr
 	// leftover says that the Service has something that PureLB wrote.
 	leftover bool
 }
 
 func readOther(svc *corev1.Service) (other, bool) {
 	_, branded := svc.Annotations[service.AnnotationAllocatedBy]
-	o := other{client.ObjectKeyFromObject(svc), service.External(svc), branded || service.Bound(svc)}
-	return o, o.leftover || len(o.external) > 0
+	o := other{client.ObjectKeyFromObject(svc), withheld(svc), branded || service.Bound(svc)}
+	return o, o.leftover || len(o.withheld) > 0
+}
+
+// withheld returns the addresses that no other Service gets because of svc, which is not of type
+// LoadBalancer: those in spec.externalIPs, and those that PureLB gave to it. If its type changes back
+// before the allocator has removed the record, agents announce these at once.
+func withheld(svc *corev1.Service) []netip.Addr {
+	return append(service.External(svc), service.Emptied(svc)...)
 }
 
 func (o other) same(p other) bool {
-	return o.leftover == p.leftover && slices.Equal(o.external, p.external)
+	return o.leftover == p.leftover && slices.Equal(o.withheld, p.withheld)
 }
 
 // watchOthers returns a watch of the Services that are not of type LoadBalancer. It queues those that

@@ -82,7 +82,7 @@ func Read(svc *corev1.Service) (s Service, ok bool) {
 	_, allowLocal := svc.Annotations[service.AnnotationAllowLocal]
 	return Service{
 		Key:       svc.Namespace + "/" + svc.Name,
-		Addresses: append(owned.Shown, service.Emptied(svc)...),
+		Addresses: owned.Shown,
 		Slots: append(service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv4]),
 			service.ParseSlots(svc.Annotations[service.AnnotationAnnouncingIPv6])...),
 		PoolType:    given.PoolType,

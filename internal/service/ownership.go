@@ -39,8 +39,9 @@ type Ownership struct {
 	// Vouched are the addresses that PureLB gave, whether the status shows them or
 	// not. If another controller decides now, they are leftovers.
 	Vouched []netip.Addr
-	// Shown are the vouched addresses that the status shows, in its order. Agents
-	// announce these, see also Emptied. It is empty if another controller decides.
+	// Shown are the vouched addresses that the status shows, in its order, or that it showed until
+	// another program emptied it: see Emptied. Agents announce these, and the allocator keeps them
+	// for the Service. It is empty if another controller decides.
 	Shown []netip.Addr
 	// Strange are the other addresses that the status shows.
 	Strange []netip.Addr
@@ -89,6 +90,7 @@ func ownershipOf(svc *corev1.Service, byDefault bool, given Record, recorded boo
 	if !o.Unfit && o.Classless {
 		o.Reason = o.left(svc, byDefault)
 	}
+	o.Shown = append(o.Shown, Emptied(svc)...)
 	switch {
 	case o.Reason != "":
 		o.Owner, o.Shown, o.Strange = Anothers, nil, Ingress(svc)

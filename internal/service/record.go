@@ -63,13 +63,17 @@ func RecordOf(svc *corev1.Service) (r Record, recorded bool) {
 }
 
 // Emptied returns the addresses that PureLB gave to svc, if another program has emptied the status since. Agents
-// go on announcing them, because the allocator writes them again: when it takes addresses away, it removes the
-// record in the same request. Cilium empties the statuses of all its Services when its pools go.
+// go on announcing them, and no other Service gets them, because the allocator writes them again: when it takes
+// addresses away, it removes the record in the same request. Cilium empties the statuses of all its Services when its pools go.
 func Emptied(svc *corev1.Service) []netip.Addr {
-	if r, recorded := RecordOf(svc); recorded && len(svc.Status.LoadBalancer.Ingress) == 0 {
-		return r.Addresses
+	if len(svc.Status.LoadBalancer.Ingress) > 0 {
+		return nil
 	}
-	return nil
+	r, recorded := RecordOf(svc)
+	if !recorded {
+		return nil
+	}
+	return r.Addresses
 }
 
 func parseRecord(text string) (Record, bool) {

@@ -87,8 +87,8 @@ type Request struct {
 	// had its effect: a tool sets it again and again.
 	Reevaluate, Reevaluated bool
 
-	// Held are the addresses in the status that the Service has by right: those that PureLB gave,
-	// or all of them if another controller decides.
+	// Held are the addresses that the Service has by right: Shown, or if another controller decides,
+	// all those in the status and the record.
 	Held []netip.Addr
 	// Origin is that of the Record.
 	Origin
@@ -118,8 +118,24 @@ func (r Request) Wants(f addr.Family) bool {
 func (r Request) Left(reason string) Request {
 	r.Owner, r.Reason = Anothers, reason
 	r.Strange = slices.Concat(r.Shown, r.Strange)
-	r.Held, r.Shown = r.Strange, nil
+	r.Held, r.Shown = r.leftovers(), nil
 	return r
+}
+
+// leftovers returns what a Service of another controller has: the addresses in its status, and those of
+// its record. If that controller empties the status before the allocator has removed the record, agents
+// announce the latter.
+func (r Request) leftovers() []netip.Addr {
+	if !r.Recorded {
+		return r.Strange
+	}
+	all := slices.Clone(r.Strange)
+	for _, a := range r.Vouched {
+		if !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // Adopted returns r as the request of a Service that PureLB takes over from another controller, with
@@ -160,7 +176,7 @@ func (ru Rules) Read(svc *corev1.Service) Request {
 	}
 	r.Held = r.Shown
 	if r.Owner == Anothers {
-		r.Held = r.Strange
+		r.Held = r.leftovers()
 		candidate := !r.Unfit && r.Classless && len(r.Strange) > 0
 		r.Adopt = candidate && AsksAdoption(svc)
 		r.Legacy = candidate && !recorded && !listed(svc) && Branded(svc)
