@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"purelb.io/purelb/release/internal/archive"
@@ -84,14 +83,4 @@ func (m Manifests) Kustomize() []archive.File {
 		{Name: "purelb/kustomization.yaml", Text: list("install.yaml")},
 		{Name: "purelb/install.yaml", Text: m.Install},
 	}
-}
-
-// Images returns the images that the manifests name, in the order of their names.
-func (m Manifests) Images() []string {
-	var images []string
-	for _, found := range regexp.MustCompile(`(?m)^ +image: "?([^"\n]+)"?$`).FindAllSubmatch(m.Install, -1) {
-		images = append(images, string(found[1]))
-	}
-	slices.Sort(images)
-	return slices.Compact(images)
 }
