@@ -1,10 +1,8 @@
 package chart
 
 import (
-	"bytes"
-	"context"
+	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,98 +11,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"purelb.io/purelb/internal/testing/apitest"
 )
-
-// twoNodes has the objects that an attacker on node-1 finds: pods, Leases and statuses of others,
-// and a Service whose addresses node-1 and node-2 announce.
-const twoNodes = `
-apiVersion: v1
-kind: Node
-metadata: {name: node-1}
----
-apiVersion: v1
-kind: Node
-metadata: {name: node-2}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: agent-1, namespace: purelb-system}
-spec: {serviceAccountName: lbnodeagent, automountServiceAccountToken: false, nodeName: node-1, containers: [{name: lbnodeagent, image: example.org/none}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: agent-2, namespace: purelb-system}
-spec: {serviceAccountName: lbnodeagent, automountServiceAccountToken: false, nodeName: node-2, containers: [{name: lbnodeagent, image: example.org/none}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: allocator-1, namespace: purelb-system}
-spec: {serviceAccountName: allocator, automountServiceAccountToken: false, nodeName: node-2, containers: [{name: allocator, image: example.org/none}]}
----
-apiVersion: coordination.k8s.io/v1
-kind: Lease
-metadata: {name: purelb-node-node-2, namespace: purelb-system}
-spec: {holderIdentity: node-2}
----
-apiVersion: coordination.k8s.io/v1
-kind: Lease
-metadata: {name: purelb-allocator, namespace: purelb-system}
-spec: {holderIdentity: allocator-1}
----
-apiVersion: bgp.purelb.io/v1
-kind: BGPNodeStatus
-metadata: {name: node-2}
----
-apiVersion: bgp.purelb.io/v1
-kind: BGPConfiguration
-metadata: {name: default, namespace: purelb-system, finalizers: [bgp.purelb.io/finalizer]}
-spec: {global: {asn: 65001}}
----
-apiVersion: purelb.io/v2
-kind: ServiceGroup
-metadata: {name: default, namespace: purelb-system}
-spec: {local: {v4pool: {subnet: 192.168.1.0/24, pool: 192.168.1.200-192.168.1.230}}}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: purelb-gossip, namespace: purelb-system}
-stringData: {key: abc}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: bgp, namespace: purelb-system}
-stringData: {password: abc}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: netbox, namespace: purelb-system}
-stringData: {token: abc}
----
-apiVersion: v1
-kind: Event
-metadata: {name: of-node-2, namespace: default}
-involvedObject: {kind: Service, namespace: default, name: web}
-source: {component: purelb-lbnodeagent, host: node-2}
----
-apiVersion: v1
-kind: Service
-metadata:
-  name: web
-  namespace: default
-  finalizers: [example.org/keep]
-  labels: {team: net}
-  annotations:
-    purelb.io/allocated-by: PureLB
-    purelb.io/announcing-IPv4: node-2,eth0,192.168.1.201 node-2,eth0,192.168.1.9 node-1,eth0,192.168.1.200
-    purelb.io/announcing-IPv6: node-2,eth0,fd00::1
-spec: {type: LoadBalancer, ports: [{port: 80}]}
-`
-
-// shown is the status of the Service.
-const shown = `{"status": {"loadBalancer": {"ingress": [{"ip": "192.168.1.200"}, {"ip": "192.168.1.201"}, {"ip": "192.168.1.202"}, {"ip": "fd00::1"}]}}}`
 
 // Paths of the objects.
 const (
@@ -235,7 +146,13 @@ var needed = []attempt{
 	{"the gossip key", "GET", system + "/secrets/purelb-gossip", "", "purelb-gossip"},
 	{"a password that the configuration names", "GET", system + "/secrets?fieldSelector=metadata.name%3Dbgp", "", `"bgp"`},
 	{"its own pod", "GET", system + "/pods/agent-1", "", "agent-1"},
+	{"its DaemonSet", "GET", "/apis/apps/v1/namespaces/purelb-system/daemonsets/lbnodeagent", "", `"DaemonSet"`},
 	{"the BGPConfiguration", "GET", configs, "", "65001"},
+	{"the ServiceGroups", "GET", purelb + "/servicegroups", "", "192.168.1.0/24"},
+	{"the LBNodeAgents", "GET", purelb + "/lbnodeagents", "", "kube-lb0"},
+	{"the Nodes", "GET", "/api/v1/nodes", "", "node-2"},
+	{"the Services", "GET", "/api/v1/services?fieldSelector=spec.type%3DLoadBalancer", "", `"web"`},
+	{"the endpoints of Services", "GET", "/apis/discovery.k8s.io/v1/endpointslices", "", "EndpointSliceList"},
 }
 
 // A dry run needs the same rights as a real request, and changes nothing. So the test can repeat it
@@ -243,48 +160,31 @@ var needed = []attempt{
 func TestTokenOfANodeCannotHarmOthers(t *testing.T) {
 	server := apitest.Start(t)
 	install(t, server, "--set", "gobgp.passwordSecrets={bgp}")
-	for _, args := range [][]string{
-		{"apply", "-f", "-"},
-		{"patch", "service", "web", "--subresource=status", "--type=merge", "-p", shown},
-	} {
-		if out, err := server.Kubectl(twoNodes, args...); err != nil {
-			t.Fatal(out)
-		}
+	const ingress = `{"status": {"loadBalancer": {"ingress": [{"ip": "192.168.1.200"}, {"ip": "192.168.1.201"}, {"ip": "192.168.1.202"}, {"ip": "fd00::1"}]}}}`
+	out, err := server.Shell("kubectl apply -f testdata/two-nodes.yaml; kubectl patch service web --subresource=status --type=merge -p '" + ingress + "'")
+	if err != nil {
+		t.Fatal(out)
 	}
-	admin := newCaller(t, server.Config)
-	attacker := newCaller(t, withToken(t, server.Config, &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "agent-1"}))
+	attacker := newCaller(t, server, withToken(t, server.Config, &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "agent-1"}))
 	for _, a := range harmful {
 		t.Run("no/"+a.name, func(t *testing.T) {
-			a.body = strings.ReplaceAll(a.body, "VERSION", versionAt(t, admin, a))
 			eventually(t, a.want, func() string { return attacker.refused(t, a) })
 		})
 	}
 	for _, a := range needed {
 		t.Run("yes/"+a.name, func(t *testing.T) {
-			if a.method == "GET" { // the API server does not apply all roles at the same time
-				eventually(t, a.want, func() string { return attacker.read(t, a) })
-				return
-			}
-			a.body = strings.ReplaceAll(a.body, "VERSION", versionAt(t, admin, a))
-			if code, text := attacker.do(t, a, ""); code >= 300 || !strings.Contains(text, a.want) {
-				t.Errorf("%d %s\nwant %q", code, text, a.want)
-			}
+			eventually(t, a.want, func() string { return attacker.allowed(t, a) })
 		})
 	}
 	t.Run("no/a token without a node", func(t *testing.T) {
-		stray := newCaller(t, withToken(t, server.Config, nil))
+		stray := newCaller(t, server, withToken(t, server.Config, nil))
 		for _, a := range needed {
 			if a.method == "GET" {
 				continue
 			}
-			a.body = strings.ReplaceAll(a.body, "VERSION", "")
-			if a.method != "POST" {
-				a.path = strings.ReplaceAll(strings.ReplaceAll(a.path, "node-1", "node-2"), "events/mine", "events/of-node-2")
-				a.body = strings.ReplaceAll(a.body, `"name": "node-1"`, `"name": "node-2"`)
-				a.body = strings.ReplaceAll(a.body, "purelb-node-node-1", "purelb-node-node-2")
-				if a.method == "PUT" {
-					a.body = strings.ReplaceAll(a.body, `"resourceVersion": ""`, fmt.Sprintf(`"resourceVersion": %q`, versionAt(t, admin, a)))
-				}
+			if a.method != "POST" { // of an object that exists
+				other := strings.NewReplacer("node-1", "node-2", "events/mine", "events/of-node-2")
+				a.path, a.body = other.Replace(a.path), other.Replace(a.body)
 			}
 			if got := stray.refused(t, a); !strings.Contains(got, "names no node") {
 				t.Errorf("%s: %s", a.name, got)
@@ -293,8 +193,9 @@ func TestTokenOfANodeCannotHarmOthers(t *testing.T) {
 	})
 }
 
-// The allocator can change one finalizer of a ServiceGroup, and nothing else of it.
-func TestAllocatorChangesOnlyItsFinalizerOfGroups(t *testing.T) {
+// The allocator can change one finalizer of a ServiceGroup, and can create its own objects. It can create
+// no object into which Kubernetes would write a token.
+func TestAllocatorWritesOnlyWhatIsItsOwn(t *testing.T) {
 	server := apitest.Start(t)
 	install(t, server)
 	const group = `
@@ -306,59 +207,35 @@ spec: {local: {v4pool: {subnet: 192.168.1.0/24, pool: 192.168.1.200-192.168.1.23
 	if out, err := server.Kubectl(group, "apply", "-f", "-"); err != nil {
 		t.Fatal(out)
 	}
-	allocator := newCaller(t, as("allocator", server.Config))
+	secret := func(name, kind string) string {
+		return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": %q, "annotations": {"kubernetes.io/service-account.name": "lbnodeagent"}}, "type": %q}`, name, kind)
+	}
 	const path, only = purelb + "/servicegroups/default", "may change the finalizer purelb.io/announcement of a ServiceGroup only"
+	allocator := newCaller(t, server, as("allocator", server.Config))
 	for _, a := range []attempt{
 		{"the pool", "PATCH", path, `{"spec": {"local": {"v4pool": {"pool": "192.168.1.200-192.168.1.250"}}}}`, only},
 		{"an annotation", "PATCH", path, annotate("x", `"y"`), only},
 		{"the finalizer of another program", "PATCH", path, `{"metadata": {"finalizers": null}}`, only},
-	} {
-		eventually(t, a.want, func() string { return allocator.refused(t, a) })
-	}
-	for _, finalizers := range []string{`["example.org/keep", "purelb.io/announcement"]`, `["example.org/keep"]`} {
-		if code, text := allocator.do(t, attempt{method: "PATCH", path: path, body: `{"metadata": {"finalizers": ` + finalizers + `}}`}, ""); code >= 300 {
-			t.Errorf("finalizers %s: %d %s", finalizers, code, text)
-		}
-	}
-}
-
-// The allocator can create its own objects. It can create no object into which Kubernetes would
-// write a token.
-func TestAllocatorCreatesOnlyItsOwnSecretAndLease(t *testing.T) {
-	server := apitest.Start(t)
-	install(t, server)
-	allocator := newCaller(t, as("allocator", server.Config))
-	secret := func(name, kind string) string {
-		return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": %q, "annotations": {"kubernetes.io/service-account.name": "lbnodeagent"}}, "type": %q}`, name, kind)
-	}
-	for _, a := range []attempt{
 		{"a Secret with another name", "POST", system + "/secrets", secret("mine", "Opaque"), "may create the Secret purelb-gossip of type Opaque only"},
 		{"a Secret for a token", "POST", system + "/secrets", secret("purelb-gossip", "kubernetes.io/service-account-token"), "of type Opaque only"},
 		{"the Lease of a node", "POST", leases, leaseOf("purelb-node-node-2"), "may create the Lease purelb-allocator only"},
+		{"another Secret", "GET", system + "/secrets/other", "", byRBAC},
+		{"all Secrets", "GET", system + "/secrets", "", byRBAC},
 	} {
-		a.body = strings.ReplaceAll(a.body, "VERSION", "")
-		eventually(t, a.want, func() string { return allocator.refused(t, a) })
+		t.Run("no/"+a.name, func(t *testing.T) {
+			eventually(t, a.want, func() string { return allocator.refused(t, a) })
+		})
 	}
 	for _, a := range []attempt{
-		{"the gossip key", "POST", system + "/secrets", secret("purelb-gossip", "Opaque"), ""},
-		{"its Lease", "POST", leases, leaseOf("purelb-allocator"), ""},
+		{"its finalizer", "PATCH", path, `{"metadata": {"finalizers": ["example.org/keep", "purelb.io/announcement"]}}`, "purelb.io/announcement"},
+		{"its finalizer no more", "PATCH", path, `{"metadata": {"finalizers": ["example.org/keep"]}}`, "example.org/keep"},
+		{"the gossip key", "POST", system + "/secrets", secret("purelb-gossip", "Opaque"), "purelb-gossip"},
+		{"its Lease", "POST", leases, leaseOf("purelb-allocator"), "purelb-allocator"},
+		{"the Secret for NetBox, which does not exist", "GET", system + "/secrets/netbox-client", "", "refused: 404"},
 	} {
-		a.body = strings.ReplaceAll(a.body, "VERSION", "")
-		if code, text := allocator.do(t, a, ""); code >= 300 {
-			t.Errorf("%s: %d %s", a.name, code, text)
-		}
-	}
-	for _, read := range []struct {
-		name, path string
-		code       int
-	}{
-		{"the Secret for NetBox, which does not exist", "/secrets/netbox-client", http.StatusNotFound},
-		{"another Secret", "/secrets/other", http.StatusForbidden},
-		{"all Secrets", "/secrets", http.StatusForbidden},
-	} {
-		if code, text := allocator.do(t, attempt{method: "GET", path: system + read.path}, ""); code != read.code {
-			t.Errorf("the answer for %s is %d %s", read.name, code, text)
-		}
+		t.Run("yes/"+a.name, func(t *testing.T) {
+			eventually(t, a.want, func() string { return allocator.allowed(t, a) })
+		})
 	}
 }
 
@@ -380,48 +257,41 @@ func withToken(t *testing.T, config *rest.Config, bound *authenticationv1.BoundO
 	return with
 }
 
-// caller sends requests with the credentials of config.
-type caller struct {
-	host   string
-	client *http.Client
-}
+// caller sends requests with the credentials of a configuration, and reads versions as administrator.
+type caller struct{ client, admin *rest.RESTClient }
 
-func newCaller(t *testing.T, config *rest.Config) caller {
+func newCaller(t *testing.T, server *apitest.Server, config *rest.Config) caller {
 	t.Helper()
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
+	client := func(config *rest.Config) *rest.RESTClient {
+		config = rest.CopyConfig(config)
+		config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+		client, err := rest.UnversionedRESTClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
 	}
-	return caller{strings.TrimSuffix(config.Host, "/"), client}
+	return caller{client(config), client(server.Config)}
 }
 
-// do sends a request and returns the answer.
+// do sends a request and returns the answer. Instead of VERSION, it sends the version of the object.
 func (c caller) do(t *testing.T, a attempt, query string) (code int, text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the machine may be busy
-	defer cancel()
-	host := c.host
-	if !strings.Contains(host, "://") {
-		host = "https://" + host
+	var now metav1.PartialObjectMetadata
+	if a.method == "PUT" {
+		stored, _ := c.admin.Get().RequestURI(a.path).DoRaw(t.Context())
+		_ = json.Unmarshal(stored, &now) // no object has no version
 	}
-	request, err := http.NewRequestWithContext(ctx, a.method, host+a.path+query, bytes.NewBufferString(a.body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
+	kind := "application/json"
 	if a.method == "PATCH" {
-		request.Header.Set("Content-Type", "application/merge-patch+json")
+		kind = "application/merge-patch+json"
 	}
-	response, err := c.client.Do(request)
-	if err != nil {
+	request := c.client.Verb(a.method).RequestURI(a.path+query).SetHeader("Content-Type", kind).Timeout(time.Minute) // the machine may be busy
+	body, err := request.Body([]byte(strings.ReplaceAll(a.body, "VERSION", now.ResourceVersion))).Do(t.Context()).StatusCode(&code).Raw()
+	if code == 0 {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(body)
+	return code, string(body)
 }
 
 // refused sends a as a dry run, and returns why the API server forbids it.
@@ -438,27 +308,12 @@ func (c caller) refused(t *testing.T, a attempt) string {
 	return text
 }
 
-// read returns the answer to a, or "" if the API server refuses a.
-func (c caller) read(t *testing.T, a attempt) string {
+// allowed sends a, and returns the answer. The API server does not apply all roles at the same time.
+func (c caller) allowed(t *testing.T, a attempt) string {
 	t.Helper()
 	code, text := c.do(t, a, "")
 	if code >= 300 {
 		return fmt.Sprintf("refused: %d", code)
 	}
 	return text
-}
-
-// versionAt returns the resourceVersion of the object that a writes, or "" if it does not exist.
-func versionAt(t *testing.T, admin caller, a attempt) string {
-	t.Helper()
-	if a.method != "PUT" {
-		return ""
-	}
-	code, text := admin.do(t, attempt{method: "GET", path: a.path}, "")
-	if code != http.StatusOK {
-		return ""
-	}
-	_, after, _ := strings.Cut(text, `"resourceVersion":"`)
-	version, _, _ := strings.Cut(after, `"`)
-	return version
 }
