@@ -9,16 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestMain(m *testing.M) {
@@ -55,13 +54,19 @@ var helmPath = sync.OnceValues(func() (string, error) {
 // when it fails.
 func helm(t *testing.T, args ...string) (out, warnings string, err error) {
 	t.Helper()
+	return helmReading(t, "", args...)
+}
+
+// helmReading runs Helm with an input.
+func helmReading(t *testing.T, input string, args ...string) (out, warnings string, err error) {
+	t.Helper()
 	path, err := helmPath()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
 	cmd := exec.Command(path, args...)
-	cmd.Stderr = &stderr
+	cmd.Stdin, cmd.Stderr = strings.NewReader(input), &stderr
 	text, err := cmd.Output()
 	if err != nil {
 		err = fmt.Errorf("helm %s: %w\n%s", args[0], err, stderr.String())
@@ -69,37 +74,24 @@ func helm(t *testing.T, args ...string) (out, warnings string, err error) {
 	return string(text), stderr.String(), err
 }
 
-// render returns the objects of the chart with these values (YAML), by
-// "Kind name".
-func render(t *testing.T, values string) (map[string]*unstructured.Unstructured, error) {
+// rendered is what Helm has rendered so far. Many tests look at the chart without values.
+var rendered = map[string]string{}
+
+// renderAll returns the objects of the chart with these values (YAML) in their order.
+func renderAll(t *testing.T, values string) ([]*unstructured.Unstructured, error) {
 	t.Helper()
 	return renderAs(t, "purelb", "purelb-system", values)
 }
 
-// renderAs renders as a release of that name in that namespace.
-func renderAs(t *testing.T, release, namespace, values string) (map[string]*unstructured.Unstructured, error) {
+// renderAs renders as a release of that name in that namespace. A key that an object has twice is an
+// error: Helm takes the second one, and tools such as kustomize refuse the object.
+func renderAs(t *testing.T, release, namespace, values string) (objects []*unstructured.Unstructured, err error) {
 	t.Helper()
-	all, err := renderAll(t, release, namespace, values, "--no-hooks")
-	objects := map[string]*unstructured.Unstructured{}
-	for _, o := range all {
-		objects[o.GetKind()+" "+o.GetName()] = o
-	}
-	return objects, err
-}
-
-// rendered is what Helm has rendered so far. Many tests look at the chart without values.
-var rendered = map[string]string{}
-
-// renderAll returns the objects in their order, also those of several namespaces with the same name.
-// A key that an object has twice is an error: Helm takes the second one, and tools such as kustomize
-// refuse the object.
-func renderAll(t *testing.T, release, namespace, values string, args ...string) (objects []*unstructured.Unstructured, err error) {
-	t.Helper()
-	what := fmt.Sprint(release, namespace, values, args)
+	what := fmt.Sprint(release, namespace, values)
 	out, ok := rendered[what]
 	if !ok {
-		args = append([]string{"template", release, ".", "--namespace", namespace, "--kube-version", "1.36.0", "--values", file(t, values)}, args...)
-		if out, _, err = helm(t, args...); err != nil {
+		out, _, err = helmReading(t, values, "template", release, ".", "--namespace", namespace, "--kube-version", "1.36.0", "--values", "-")
+		if err != nil {
 			return nil, err
 		}
 		rendered[what] = out
@@ -116,14 +108,13 @@ func renderAll(t *testing.T, release, namespace, values string, args ...string) 
 	return objects, nil
 }
 
-// named returns the objects of all namespaces with that name.
-func named(t *testing.T, values, name string) []*unstructured.Unstructured {
+func mustRender(t *testing.T, values string) []*unstructured.Unstructured {
 	t.Helper()
-	objects, err := renderAll(t, "purelb", "purelb-system", values)
+	objects, err := renderAll(t, values)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetName() != name })
+	return objects
 }
 
 // install installs the chart as an administrator does, with a namespace of its own.
@@ -135,83 +126,29 @@ func install(t *testing.T, server *apitest.Server, args ...string) {
 	}
 }
 
-func mustRender(t *testing.T, values string) map[string]*unstructured.Unstructured {
-	t.Helper()
-	objects, err := render(t, values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return objects
-}
-
-// file writes values to a file for Helm.
-func file(t *testing.T, values string) string {
-	t.Helper()
-	name := t.TempDir() + "/values.yaml"
-	if err := os.WriteFile(name, []byte(values), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
-func TestTheObjectsHaveTheNamesThatToolsKnow(t *testing.T) {
-	var got []string
-	for name, o := range mustRender(t, "") {
-		if o.GetLabels()["app"] != "purelb" || o.GetLabels()["app.kubernetes.io/name"] != "purelb" {
-			t.Errorf("%s has labels %v", name, o.GetLabels())
-		}
-		got = append(got, strings.TrimSpace(name+" "+o.GetNamespace()))
-	}
-	slices.Sort(got)
-	want := []string{
-		"ClusterRole purelb-viewer",
-		"ClusterRole purelb:allocator",
-		"ClusterRole purelb:bgpnodestatus-viewer",
-		"ClusterRole purelb:k8gobgp",
-		"ClusterRole purelb:lbnodeagent",
-		"ClusterRoleBinding purelb:allocator",
-		"ClusterRoleBinding purelb:k8gobgp",
-		"ClusterRoleBinding purelb:lbnodeagent",
-		"DaemonSet lbnodeagent purelb-system",
-		"Deployment allocator purelb-system",
-		"LBNodeAgent default purelb-system",
-		"Role purelb-inspector purelb-system",
-		"Role purelb-prober purelb-system",
-		"Role purelb:allocator:bgp purelb-system",
-		"Role purelb:allocator:gossip purelb-system",
-		"Role purelb:allocator:leases purelb-system",
-		"Role purelb:allocator:netbox purelb-system",
-		"Role purelb:k8gobgp purelb-system",
-		"Role purelb:lbnodeagent purelb-system",
-		"RoleBinding purelb:allocator:bgp purelb-system",
-		"RoleBinding purelb:allocator:gossip purelb-system",
-		"RoleBinding purelb:allocator:leases purelb-system",
-		"RoleBinding purelb:allocator:netbox purelb-system",
-		"RoleBinding purelb:k8gobgp purelb-system",
-		"RoleBinding purelb:lbnodeagent purelb-system",
-		"ServiceAccount allocator purelb-system",
-		"ServiceAccount lbnodeagent purelb-system",
-		"ServiceAccount purelb-prober purelb-system",
-		"ValidatingAdmissionPolicy purelb-agent-bgpnodestatuses",
-		"ValidatingAdmissionPolicy purelb-agent-events",
-		"ValidatingAdmissionPolicy purelb-agent-leases",
-		"ValidatingAdmissionPolicy purelb-agent-services",
-		"ValidatingAdmissionPolicy purelb-allocator",
-		"ValidatingAdmissionPolicy purelb-allocator-groups",
-		"ValidatingAdmissionPolicyBinding purelb-agent-bgpnodestatuses",
-		"ValidatingAdmissionPolicyBinding purelb-agent-events",
-		"ValidatingAdmissionPolicyBinding purelb-agent-leases",
-		"ValidatingAdmissionPolicyBinding purelb-agent-services",
-		"ValidatingAdmissionPolicyBinding purelb-allocator",
-		"ValidatingAdmissionPolicyBinding purelb-allocator-groups",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("objects (-want +got):\n%s", diff)
-	}
-}
-
 func TestHelmFindsNothingToComplainOf(t *testing.T) {
 	if out, _, err := helm(t, "lint", "--strict", "--kube-version", "1.36.0", "."); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestUnsupportedKubernetesIsRefused(t *testing.T) {
+	_, _, err := helm(t, "template", "purelb", ".", "--kube-version", "1.30.14")
+	if err == nil || !strings.Contains(err.Error(), ">=1.31.0") {
+		t.Errorf("Kubernetes 1.30 cannot select Services by their type, but the error is %v", err)
+	}
+}
+
+// The examples of docs/ipam.md are values for a server with volumes.
+func TestIPAMValuesInTheManualWork(t *testing.T) {
+	examples := strings.Split(apitest.Text(t, "docs/ipam.md"), "\n```\nallocator:\n")[1:]
+	if len(examples) == 0 {
+		t.Fatal("the page has no values")
+	}
+	for _, example := range examples {
+		values, _, _ := strings.Cut(example, "```")
+		mounts := "{.containers[1].name}: {.containers[1].volumeMounts[*].name} of {.volumes[*].name}"
+		got := ask(t, mustRender(t, "allocator:\n"+values), "pod allocator "+mounts)
+		expect.Equal(t, "mounts", got, []string{"ipam: state ipam-socket ipam-no-token of ipam-socket ipam-no-token state"})
 	}
 }

@@ -2,13 +2,11 @@ package chart
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	corev1 "k8s.io/api/core/v1"
 
 	"purelb.io/purelb/internal/testing/apitest"
 )
@@ -35,24 +33,21 @@ type panel struct {
 
 type source struct{ Type, UID string }
 
-// dashboards returns the dashboards of the chart, by file.
+// dashboards returns the dashboards that the chart installs, by the names of their files.
 func dashboards(t *testing.T) map[string]dashboard {
 	t.Helper()
-	files, err := filepath.Glob("dashboards/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := map[string]dashboard{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+	for _, o := range mustRender(t, "Prometheus: {dashboards: {enabled: true}}") {
+		if o.GetKind() != "ConfigMap" {
+			continue
 		}
-		var d dashboard
-		if err := json.Unmarshal(text, &d); err != nil {
-			t.Fatalf("%s: %v", file, err)
+		for file, text := range apitest.As[corev1.ConfigMap](t, o).Data {
+			var d dashboard
+			if err := json.Unmarshal([]byte(text), &d); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			all[file] = d
 		}
-		all[file] = d
 	}
 	if len(all) != 6 {
 		t.Fatalf("%d dashboards, want 6", len(all))
@@ -114,40 +109,5 @@ func usesMetricsOfTheManual(t *testing.T, what, query string) {
 		if !regexp.MustCompile("`" + strings.TrimSuffix(name, "_bucket") + "[`{]").MatchString(manual) {
 			t.Errorf("%s uses %s, which docs/metrics.md does not list", what, name)
 		}
-	}
-}
-
-func TestDashboardsAreConfigMapsOnRequest(t *testing.T) {
-	find := func(values string) (found []*unstructured.Unstructured) {
-		for _, o := range mustRender(t, values) {
-			if o.GetKind() == "ConfigMap" && strings.HasPrefix(o.GetName(), "purelb-dashboard-") {
-				found = append(found, o)
-			}
-		}
-		return found
-	}
-	if got := find(""); len(got) != 0 {
-		t.Errorf("%d dashboards without a request", len(got))
-	}
-	all := dashboards(t)
-	for _, o := range find("Prometheus: {dashboards: {enabled: true, namespace: grafana, labels: {grafana_dashboard: on-request}, annotations: {grafana_folder: Network}}}") {
-		data, _, err := unstructured.NestedStringMap(o.Object, "data")
-		if err != nil || len(data) != 1 {
-			t.Fatalf("%s: %v %v", o.GetName(), data, err)
-		}
-		for name, text := range data {
-			file := "dashboards/" + strings.TrimPrefix(name, "purelb-")
-			want, err := os.ReadFile(file)
-			if err != nil || strings.TrimSpace(text) != strings.TrimSpace(string(want)) {
-				t.Errorf("%s is not %s (%v)", name, file, err)
-			}
-			delete(all, file)
-		}
-		if o.GetNamespace() != "grafana" || o.GetLabels()["grafana_dashboard"] != "on-request" || o.GetAnnotations()["grafana_folder"] != "Network" {
-			t.Errorf("%s is in %s with %v and %v", o.GetName(), o.GetNamespace(), o.GetLabels(), o.GetAnnotations())
-		}
-	}
-	if len(all) > 0 {
-		t.Errorf("not in the chart: %v", all)
 	}
 }

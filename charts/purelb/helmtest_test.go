@@ -13,42 +13,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"purelb.io/purelb/internal/testing/apitest"
 )
-
-// hooks are the objects of "helm test", by their kind.
-func hooks(t *testing.T, values string) map[string]*unstructured.Unstructured {
-	t.Helper()
-	objects, err := renderAll(t, "purelb", "purelb-system", values, "--show-only", "templates/tests/address.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	byKind := map[string]*unstructured.Unstructured{}
-	for _, o := range objects {
-		if o.GetAnnotations()["helm.sh/hook"] != "test" || !strings.Contains(o.GetAnnotations()["helm.sh/hook-delete-policy"], "hook-succeeded") {
-			t.Errorf("%s stays in the cluster: %v", o.GetKind(), o.GetAnnotations())
-		}
-		byKind[o.GetKind()] = o
-	}
-	return byKind
-}
-
-func TestTheTestAsksForAnAddressOfTheGroup(t *testing.T) {
-	service := apitest.As[corev1.Service](t, hooks(t, "test: {serviceGroup: lab}")["Service"])
-	if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Annotations["purelb.io/service-group"] != "lab" || *service.Spec.LoadBalancerClass != "purelb.io/purelb" {
-		t.Errorf("the Service is %+v", service)
-	}
-	pod := podOf(t, mustRender(t, "")["Deployment allocator"])
-	var ports []string
-	for _, p := range pod.Containers[0].Ports {
-		ports = append(ports, p.Name)
-	}
-	if want := service.Spec.Ports[0].TargetPort.StrVal; !strings.Contains(strings.Join(ports, " "), want) {
-		t.Errorf("it is for the port %s, and the allocator has %v", want, ports)
-	}
-}
 
 // TestTheTestReachesTheAddress runs the script of the pod: the API server answers with an
 // address at the second request only.
@@ -101,8 +68,13 @@ func runTest(t *testing.T, api, service *httptest.Server) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := apitest.As[corev1.Pod](t, hooks(t, "test: {seconds: 3}")["Pod"]).Spec.Containers[0]
-	cmd := exec.CommandContext(t.Context(), c.Command[0], append(c.Command[1:], c.Args...)...)
+	var cmd *exec.Cmd
+	for _, o := range mustRender(t, "test: {seconds: 3}") {
+		if o.GetKind() == "Pod" {
+			c := apitest.As[corev1.Pod](t, o).Spec.Containers[0]
+			cmd = exec.CommandContext(t.Context(), c.Command[0], append(c.Command[1:], c.Args...)...)
+		}
+	}
 	cmd.Env = append(os.Environ(), "ACCOUNT="+account, "API="+api.URL, "PORT="+port)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
