@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +25,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
@@ -37,7 +35,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	ctrllog.SetLogger(logr.Discard())
 	// Half of the tests need an API server, which takes some seconds of CPU time in each process. They
 	// share it one after the other, because an allocator serves the whole cluster. So two processes have
 	// a server, and two have the other tests.

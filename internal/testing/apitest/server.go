@@ -15,7 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
+
+// Without a logger, controller-runtime prints a stack trace among the results of tests.
+func init() { ctrllog.SetLogger(ctrllog.Log.WithSink(ctrllog.NullLogSink{})) }
 
 // Server is a running etcd and kube-apiserver.
 type Server struct {
