@@ -39,7 +39,7 @@ func (a *application) apply() {
 	c := peering.Diff(a.wanted, a.found.state())
 	come := slices.Concat(c.Replace, c.Add)
 	a.removePeers(c.Remove)
-	a.engine.learn(a.events, a.wanted.Import.Default == peering.Accept)
+	a.engine.learn(a.events, a.wanted.Learns)
 	before, had := a.found.policies, a.marks()
 	if !a.policies() {
 		a.withdrawUnwanted()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
@@ -35,16 +34,11 @@ func TestAWrongGlobalStartsNoServer(t *testing.T) {
 	}
 }
 
+// wrongOverride is one that GoBGP refuses.
+var wrongOverride = map[string]peering.Override{peering.ProfileOf("wrong"): {LargeCommunities: []string{"(("}}}
+
 func TestWrongPartsAreProblemsAndTheRestIsApplied(t *testing.T) {
 	const path = "spec.wrong"
-	statement := func(st peering.Statement, sets ...peering.Set) func(*peering.State) {
-		return func(s *peering.State) {
-			st.Name = "wrong"
-			s.Sets = append(s.Sets, sets...)
-			s.Export.Statements = slices.Insert(slices.Clone(s.Export.Statements), 0, st)
-		}
-	}
-	ref := &peering.SetRef{Name: "set", Match: peering.Any}
 	tests := map[string]struct {
 		spoil func(*peering.State)
 		field string
@@ -54,8 +48,7 @@ func TestWrongPartsAreProblemsAndTheRestIsApplied(t *testing.T) {
 			p.Path, p.Address, p.Interface = path, netip.MustParseAddr("fe80::1%nowhere0"), "nowhere0"
 			s.Peers = append(s.Peers, p)
 		}, path},
-		"set that is not there": {statement(peering.Statement{If: peering.Conditions{Prefixes: ref}}), policyPath},
-		"a wrong large one":     {statement(peering.Statement{If: peering.Conditions{LargeCommunities: ref}}, peering.Set{Kind: peering.LargeCommunitySet, Name: "set", List: []string{"(("}}), policyPath},
+		"a wrong large community": {func(s *peering.State) { s.Peers[0].Overrides = wrongOverride }, policyPath},
 	}
 	newWorld(t)
 	s := newServer(t)

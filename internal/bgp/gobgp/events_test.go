@@ -26,19 +26,18 @@ func TestARouteOfANeighborWakesTheReaderWhileItIsInUse(t *testing.T) {
 		}
 	}
 	for _, use := range []struct {
-		verdict peering.Verdict
-		wakes   bool
-		within  time.Duration
-	}{{peering.Accept, true, bgptest.Patience}, {peering.Reject, false, calm}, {peering.Accept, true, bgptest.Patience}} {
+		learns bool
+		within time.Duration
+	}{{true, bgptest.Patience}, {false, calm}, {true, bgptest.Patience}} {
 		wanted := state(peer("192.0.2.2"))
-		wanted.Import.Default = use.verdict
+		wanted.Learns = use.learns
 		apply(t, s, wanted)
 		neighborIs(t, s, "192.0.2.2", "sending its route", func(n peering.NeighborStatus) bool { return n.Received[v4] == 1 })
 		for woken(calm) { // the session is new, or was asked for its routes
 		}
 		router.Ask(again)
-		if got := woken(use.within); got != use.wakes {
-			t.Errorf("a route wakes the reader: %v, want %v", got, use.wakes)
+		if got := woken(use.within); got != use.learns {
+			t.Errorf("a route wakes the reader: %v, want %v", got, use.learns)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (s *Server) renewable(neighbor netip.Addr) bool {
 		return false
 	}
 	p := peers[0].GetState()
-	keeps := s.wanted.Import.Default == peering.Accept && slices.ContainsFunc(peers[0].GetAfiSafis(), func(f *api.AfiSafi) bool {
+	keeps := s.wanted.Learns && slices.ContainsFunc(peers[0].GetAfiSafis(), func(f *api.AfiSafi) bool {
 		return f.GetMpGracefulRestart().GetState().GetRunning()
 	})
 	return p.GetSessionState() <= api.PeerState_SESSION_STATE_ACTIVE && p.GetAdminState() == api.PeerState_ADMIN_STATE_UP && !keeps

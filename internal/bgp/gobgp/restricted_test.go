@@ -48,9 +48,13 @@ func TestOnlyNamedRoutersGetTheRoutesOfAGroup(t *testing.T) {
 	three.Await(shared)
 	two.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "Large Community: 1:2:3\n")
 
+	up := established(t, s, "192.0.2.2").UpSince
 	apply(t, s, naming("192.0.2.3"))
 	two.Await(shared)
 	three.Await(own, shared, own6)
+	if again := established(t, s, "192.0.2.2").UpSince; !again.Equal(up) {
+		t.Error("a policy ended the session")
+	}
 
 	// Another group gets the addresses, for the same router. The other router never gets a route.
 	watch := two.Monitor()

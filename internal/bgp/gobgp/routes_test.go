@@ -144,13 +144,15 @@ func TestARouteWithAllAttributesFitsIntoAMessage(t *testing.T) {
 		full.LargeCommunities = append(full.LargeCommunities, fmt.Sprintf("65000:0:%d", i))
 	}
 	all := routes("198.51.100.1/32", "2001:db8:1::1/128")
+	long := peering.ProfileOf("long")
 	for i := range all {
 		all[i].Attributes = full
+		all[i].Attributes.Marks = []string{long}
 	}
 	announce(t, s, all...)
-	wanted := state(birdPeer("192.0.2.2"))
-	wanted.Export.Statements = append([]peering.Statement{{Name: "long", Then: peering.Actions{Prepend: &peering.Prepend{ASN: ourAS, Repeat: 255}}}}, wanted.Export.Statements...)
-	apply(t, s, wanted)
+	p := birdPeer("192.0.2.2")
+	p.LocalASN, p.Overrides = ourAS, map[string]peering.Override{long: {Prepend: 255}}
+	apply(t, s, state(p))
 	router.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:1::1/128 via 2001:db8::1")
 }
 

@@ -62,21 +62,11 @@ func TestRoutesOfOneRouterAreNotAnnouncedToAnother(t *testing.T) {
 	frr := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24")
 	bird := w.bird("192.0.2.3", "192.0.2.1")
 	s := announcing(t, "198.51.100.1/32")
-	wanted := state(peer("192.0.2.2"), birdPeer("192.0.2.3"))
-	apply(t, s, wanted)
+	apply(t, s, state(peer("192.0.2.2"), birdPeer("192.0.2.3")))
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 	bird.Await("198.51.100.1/32 via 192.0.2.1")
 	await(t, s, "203.0.113.0/24 via 192.0.2.2 from 192.0.2.2")
 	bird.Await("198.51.100.1/32 via 192.0.2.1")
-
-	// With a policy that allows it, the speaker announces the route. The session goes on.
-	wanted.Export = peering.Chain{Default: peering.Accept}
-	up := established(t, s, "192.0.2.3").UpSince
-	apply(t, s, wanted)
-	bird.AwaitSays("show route 203.0.113.0/24 all", fmt.Sprintf("BGP.as_path: %d %d", ourAS, routerAS))
-	if again := established(t, s, "192.0.2.3").UpSince; !again.Equal(up) {
-		t.Error("a policy ended the session")
-	}
 }
 
 // await waits until the learned routes equal want.
@@ -95,80 +85,18 @@ func await(t testing.TB, s *Server, want ...string) {
 	})
 }
 
-func TestAPolicyRejectsAPrefixForOneNeighborOnly(t *testing.T) {
-	w := newWorld(t)
-	frr := w.frr("192.0.2.1")
-	bird := w.bird("192.0.2.3", "192.0.2.1")
-	s := announcing(t, "198.51.100.1/32", "198.51.100.2/32")
-	open := state(peer("192.0.2.2"), birdPeer("192.0.2.3"))
-	apply(t, s, open)
-	all := []string{"198.51.100.1/32 via 192.0.2.1", "198.51.100.2/32 via 192.0.2.1"}
-	frr.Await(all...)
-	bird.Await(all...)
-
-	quiet, med := bird.Monitor(), uint32(33)
-	closed := open
-	closed.Sets = append([]peering.Set{
-		{Kind: peering.PrefixSet, Name: "two", Family: v4, Prefixes: []peering.PrefixRange{
-			{Prefix: netip.MustParsePrefix("198.51.100.2/32"), Min: 32, Max: 32},
-		}},
-		{Kind: peering.NeighborSet, Name: "frr", List: []string{"192.0.2.2/32"}},
-		{Kind: peering.NeighborSet, Name: "nobody"},
-	}, open.Sets...)
-	closed.Export.Statements = append([]peering.Statement{
-		{
-			Name: "not to unnamed neighbors", Then: peering.Actions{Verdict: peering.Reject},
-			If: peering.Conditions{Neighbors: &peering.SetRef{Name: "nobody", Match: peering.Any}},
-		},
-		{
-			Name: "not two to frr", Then: peering.Actions{Verdict: peering.Reject},
-			If: peering.Conditions{
-				Prefixes:  &peering.SetRef{Name: "two", Match: peering.Any},
-				Neighbors: &peering.SetRef{Name: "frr", Match: peering.Any},
-			},
-		},
-		{
-			Name: "one to frr", If: peering.Conditions{Neighbors: &peering.SetRef{Name: "frr", Match: peering.Any}},
-			Then: peering.Actions{
-				MED:              &med,
-				Communities:      []string{"64515:7"},
-				LargeCommunities: []string{"64515:7:8"},
-				Prepend:          &peering.Prepend{ASN: ourAS, Repeat: 2},
-			},
-		},
-	}, open.Export.Statements...)
-	apply(t, s, closed)
-	frr.Await(all[0])
-	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "metric 33")
-	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "Community: 64515:7")
-	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "Large Community: 64515:7:8")
-	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "64515 64515 64515")
-	bird.Await(all...)
-	quiet.Quiet(t)
-
-	apply(t, s, open)
-	frr.Await(all...)
-	quiet.Quiet(t)
-}
-
-func TestAnImportPolicyDoesNotAffectOurOwnRoutes(t *testing.T) {
+func TestANodeThatLearnsNoRoutesAnnouncesItsOwn(t *testing.T) {
 	w := newWorld(t)
 	frr := w.frr("192.0.2.1", " address-family ipv4 unicast", "  network 203.0.113.0/24", "  network 203.0.113.128/25")
 	s := announcing(t, "198.51.100.1/32")
 	wanted := state(peer("192.0.2.2"))
-	wanted.Import = peering.Chain{Default: peering.Reject}
+	wanted.Learns = false
 	apply(t, s, wanted)
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 	neighborIs(t, s, "192.0.2.2", "announcing two routes", func(n peering.NeighborStatus) bool { return n.Received[v4] >= 2 })
 	await(t, s)
 
-	wanted.Sets = append(wanted.Sets, peering.Set{Kind: peering.PrefixSet, Name: "nets", Family: v4, Prefixes: []peering.PrefixRange{
-		{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Min: 25, Max: 32},
-	}})
-	wanted.Import.Statements = []peering.Statement{{
-		Name: "nets", If: peering.Conditions{Prefixes: &peering.SetRef{Name: "nets", Match: peering.Any}},
-		Then: peering.Actions{Verdict: peering.Accept},
-	}}
+	wanted.Learns, wanted.Own = true, []peering.PrefixRange{{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Min: 24, Max: 24}}
 	apply(t, s, wanted)
 	await(t, s, "203.0.113.128/25 via 192.0.2.2 from 192.0.2.2")
 }

@@ -148,50 +148,16 @@ func serverLogging(t testing.TB, log *slog.Logger) *Server {
 	return s
 }
 
-// state is the state of a speaker that announces its own routes to peers. Routes of the other
-// family have the next hops of the peer.
+// state is the state of a speaker that announces its own routes to peers, and learns routes.
 func state(peers ...peering.Peer) peering.State {
-	s := peering.State{
+	return peering.State{
 		Global: peering.Global{
 			ASN: ourAS, RouterID: netip.MustParseAddr("192.0.2.1"), Port: 179,
 			Families: []addr.Family{addr.V4, addr.V6},
 		},
 		Peers:  peers,
-		Import: peering.Chain{Default: peering.Accept},
-		Export: peering.Chain{Default: peering.Reject},
+		Learns: true,
 	}
-	for _, p := range peers {
-		s.Export.Statements = append(s.Export.Statements, hops(&s, p)...)
-	}
-	s.Export.Statements = append(s.Export.Statements, peering.Statement{
-		Name: "local routes only", If: peering.Conditions{Origin: peering.Local},
-		Then: peering.Actions{Verdict: peering.Accept},
-	})
-	return s
-}
-
-// hops returns the statements that set next hops of the other family for a neighbor.
-func hops(s *peering.State, p peering.Peer) []peering.Statement {
-	if !p.Address.IsValid() {
-		return nil
-	}
-	name := "to " + p.Name()
-	s.Sets = append(s.Sets, peering.Set{Kind: peering.NeighborSet, Name: name, List: []string{
-		netip.PrefixFrom(p.Address.WithZone(""), p.Address.BitLen()).String(),
-	}})
-	who := &peering.SetRef{Name: name, Match: peering.Any}
-	var all []peering.Statement
-	for f, hop := range p.NextHops {
-		all = append(all, peering.Statement{
-			Name: "next hop " + name, If: peering.Conditions{Neighbors: who, Families: []addr.Family{f}}, Then: peering.Actions{NextHop: hop},
-		})
-	}
-	for _, f := range p.Mute {
-		all = append(all, peering.Statement{
-			Name: "mute " + name, If: peering.Conditions{Neighbors: who, Families: []addr.Family{f}}, Then: peering.Actions{Verdict: peering.Reject},
-		})
-	}
-	return all
 }
 
 // peer returns a neighbor with both families. The next hop of the other family is our address.

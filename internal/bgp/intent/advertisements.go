@@ -157,7 +157,7 @@ func indexes(of []advertisement) (all []int) {
 	return all
 }
 
-// marksOf returns all marks of routes, which must have their statements before the routes are announced.
+// marksOf returns all marks of routes, which neighbors must know of before the routes are announced.
 func marksOf(routes []peering.Advertised) []string {
 	var all []string
 	for _, one := range routes {

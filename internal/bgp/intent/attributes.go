@@ -68,7 +68,7 @@ func (a Attributes) around(ip netip.Addr) *RangeAttributes {
 	return nil
 }
 
-// Enforces reports whether there are statements for all marks.
+// Enforces reports whether there is a restriction for each of the marks.
 func (a Attributes) Enforces(marks []string) bool {
 	return !slices.ContainsFunc(marks, func(mark string) bool {
 		return !slices.ContainsFunc(a.Restricted, func(r peering.Restriction) bool { return r.Mark == mark })

@@ -2,7 +2,6 @@ package peering
 
 import (
 	"cmp"
-	"reflect"
 	"slices"
 )
 
@@ -44,79 +43,38 @@ func (g Restriction) Without(service Attributes) Restriction {
 	return Restriction{Group: g.Group + suffix, Mark: ProfileOf(g.Group + suffix), Advertisements: all}
 }
 
-// advertised gives routes the attributes that the advertisements in g set for each neighbor. routes is the
-// set with the mark of g.
-func (r *reader) advertised(g Restriction, routes *SetRef) []Statement {
-	type share struct {
-		name  string
-		who   neighborSet
-		count int
-		then  Actions
-	}
-	var all []share
-	for _, m := range r.members {
-		then := r.attributesFor(g, m)
-		if reflect.DeepEqual(then, Actions{}) {
-			continue
-		}
-		i := slices.IndexFunc(all, func(s share) bool { return reflect.DeepEqual(s.then, then) })
-		if i < 0 {
-			i = len(all)
-			all = append(all, share{name: g.Group + " for " + m.Name(), then: then})
-		}
-		all[i].who, all[i].count = all[i].who.plus(m.set()), all[i].count+1
-	}
-	var statements []Statement
-	for _, s := range all {
-		st := Statement{Name: reserved + s.name, If: Conditions{LargeCommunities: routes}, Then: s.then}
-		if s.count < len(r.members) { // a set of unnumbered neighbors has to wait for their addresses
-			st.If.Neighbors = r.set(s.name, s.who)
-		}
-		statements = append(statements, st)
-	}
-	return statements
-}
-
-// attributesFor returns the attributes of the routes of g for a neighbor. Communities are those of all
-// advertisements that name the neighbor. Each number is that of the first of them that sets it.
-func (r *reader) attributesFor(g Restriction, m member) Actions {
-	var a Advertisement
+// overrideFor returns the attributes of the routes of g for a neighbor. Communities are those of all
+// advertisements that name the neighbor. Each number is that of the first of them that sets it. A local
+// preference is only for neighbors of the same AS. These would take a longer path for a loop. A draining
+// node keeps its request to prefer other nodes.
+func (r *reader) overrideFor(g Restriction, m member) Override {
+	var o Override
+	var preference *uint32
+	var longer *uint8
 	for _, one := range g.Advertisements {
 		if len(one.Peers) > 0 && !m.isOneOf(one.Peers) {
 			continue
 		}
-		a.Communities = united(a.Communities, one.Communities)
-		a.LargeCommunities = united(a.LargeCommunities, one.LargeCommunities)
-		a.MED, a.LocalPref, a.Prepend = cmp.Or(a.MED, one.MED), cmp.Or(a.LocalPref, one.LocalPref), cmp.Or(a.Prepend, one.Prepend)
+		o.Communities = united(o.Communities, one.Communities)
+		o.LargeCommunities = united(o.LargeCommunities, one.LargeCommunities)
+		o.MED, preference, longer = cmp.Or(o.MED, one.MED), cmp.Or(preference, one.LocalPref), cmp.Or(longer, one.Prepend)
 	}
-	if n := max(len(a.Communities), len(a.LargeCommunities)); n > mostCommunities {
+	if n := max(len(o.Communities), len(o.LargeCommunities)); n > mostCommunities {
 		r.here("ServiceGroup "+g.Group, ReasonParseError, "the advertisements to %s have %d communities together, so those after the first %d are left out: remove some", m.Name(), n, mostCommunities)
-		a.Communities = a.Communities[:min(len(a.Communities), mostCommunities)]
-		a.LargeCommunities = a.LargeCommunities[:min(len(a.LargeCommunities), mostCommunities)]
+		o.Communities = o.Communities[:min(len(o.Communities), mostCommunities)]
+		o.LargeCommunities = o.LargeCommunities[:min(len(o.LargeCommunities), mostCommunities)]
 	}
-	return a.actions(m, r.node.Draining)
-}
-
-// actions returns what gives the routes to m the attributes a. A local preference is only for neighbors of
-// the same AS. These would take a longer path for a loop. A draining node keeps its request to prefer other
-// nodes.
-func (a Advertisement) actions(m member, draining bool) Actions {
-	var then Actions
-	if len(a.Communities) > 0 && draining {
-		a.Communities = united(a.Communities, []uint32{GracefulShutdown})
+	draining := r.node.Draining
+	if draining && len(o.Communities) > 0 {
+		o.Communities = united(o.Communities, []uint32{GracefulShutdown})
 	}
-	for _, c := range a.Communities {
-		then.Communities = append(then.Communities, communityText(c))
-	}
-	then.LargeCommunities, then.MED = a.LargeCommunities, a.MED
-	prepend := value(a.Prepend)
 	switch {
-	case m.interior() && !draining:
-		then.LocalPref = a.LocalPref
-	case !m.interior() && prepend > 0:
-		then.Prepend = &Prepend{ASN: m.LocalASN, Repeat: prepend}
+	case !m.interior():
+		o.Prepend = value(longer)
+	case !draining:
+		o.LocalPref = preference
 	}
-	return then
+	return o
 }
 
 // united returns the elements of both lists, sorted.

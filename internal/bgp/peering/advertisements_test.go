@@ -47,18 +47,10 @@ func given(t *testing.T, n peering.Node, all ...peering.Advertisement) string {
 	n.Name = "n"
 	n.Restricted = []peering.Restriction{{Group: "web", Mark: peering.ProfileOf("web"), Advertisements: all}}
 	d := peering.Decide(config(t, three), n, nil, nothing)
-	sets := map[string]string{}
-	for _, s := range d.State.Sets {
-		sets[s.Name] = strings.Join(s.List, " ")
-	}
 	var b strings.Builder
-	for _, s := range d.State.Export.Statements {
-		switch ref := s.If.Neighbors; {
-		case s.If.LargeCommunities == nil || !strings.HasPrefix(s.If.LargeCommunities.Name, "purelb:group "):
-		case ref == nil:
-			fmt.Fprintf(&b, "all:%s\n", actions(s.Then))
-		default:
-			fmt.Fprintf(&b, "%s:%s\n", sets[ref.Name], actions(s.Then))
+	for _, p := range d.State.Peers {
+		if o, there := p.Overrides[peering.ProfileOf("web")]; there {
+			fmt.Fprintf(&b, "%s:%s\n", p.Name(), override(o))
 		}
 	}
 	for _, p := range d.Problems {
@@ -80,30 +72,30 @@ func TestANeighborGetsWhatTheAdvertisementsSayThatNameIt(t *testing.T) {
 		all  []peering.Advertisement
 		want string
 	}{
-		{name: "for all neighbors", all: []peering.Advertisement{one("", tagged(1))}, want: "all: replace [64512:1]\n"},
-		{name: "for an address", all: []peering.Advertisement{one("192.0.2.1", tagged(1))}, want: "192.0.2.1/32: replace [64512:1]\n"},
-		{name: "for a peer group", all: []peering.Advertisement{one("tor", med(5))}, want: "192.0.2.3/32: med=5\n"},
+		{name: "for all neighbors", all: []peering.Advertisement{one("", tagged(1))}, want: "192.0.2.1: communities [64512:1]\n192.0.2.2: communities [64512:1]\n192.0.2.3: communities [64512:1]\n"},
+		{name: "for an address", all: []peering.Advertisement{one("192.0.2.1", tagged(1))}, want: "192.0.2.1: communities [64512:1]\n"},
+		{name: "for a peer group", all: []peering.Advertisement{one("tor", med(5))}, want: "192.0.2.3: med=5\n"},
 		{
 			name: "communities of all that name the neighbor",
 			all:  []peering.Advertisement{one("192.0.2.1", tagged(2)), one("192.0.2.1 192.0.2.2", tagged(1)), one("192.0.2.1", largely("64512:1:1"))},
-			want: "192.0.2.1/32: replace [64512:1 64512:2] replace [64512:1:1]\n192.0.2.2/32: replace [64512:1]\n",
+			want: "192.0.2.1: communities [64512:1 64512:2] large [64512:1:1]\n192.0.2.2: communities [64512:1]\n",
 		},
 		{
 			name: "a number of the first that sets it",
 			all:  []peering.Advertisement{one("192.0.2.1", tagged(1)), one("192.0.2.1 tor", med(7)), one("", med(9))},
-			want: "192.0.2.1/32: replace [64512:1] med=7\n192.0.2.2/32: med=9\n192.0.2.3/32: med=7\n",
+			want: "192.0.2.1: communities [64512:1] med=7\n192.0.2.2: med=9\n192.0.2.3: med=7\n",
 		},
-		{name: "0 is a number too", all: []peering.Advertisement{one("tor", med(0)), one("tor", med(9)), one("192.0.2.1", prepend(0)), one("192.0.2.1", prepend(3))}, want: "192.0.2.3/32: med=0\n"},
-		{name: "a longer path, by the number that the neighbor expects", all: []peering.Advertisement{one("", prepend(2))}, want: "192.0.2.1/32: prepend 64512x2\n192.0.2.3/32: prepend 64600x2\n"},
-		{name: "a local preference only within the AS", all: []peering.Advertisement{one("", preference(200))}, want: "192.0.2.2/32: pref=200\n"},
+		{name: "0 is a number too", all: []peering.Advertisement{one("tor", med(0)), one("tor", med(9)), one("192.0.2.1", prepend(0)), one("192.0.2.1", prepend(3))}, want: "192.0.2.3: med=0\n"},
+		{name: "a longer path", all: []peering.Advertisement{one("", prepend(2))}, want: "192.0.2.1: prepend x2\n192.0.2.3: prepend x2\n"},
+		{name: "a local preference only within the AS", all: []peering.Advertisement{one("", preference(200))}, want: "192.0.2.2: pref=200\n"},
 		{
 			name: "a draining node keeps its request", node: peering.Node{Draining: true}, all: []peering.Advertisement{one("192.0.2.1 192.0.2.2", tagged(1)), one("", preference(200))},
-			want: "192.0.2.1/32 192.0.2.2/32: replace [64512:1 65535:0]\n",
+			want: "192.0.2.1: communities [64512:1 65535:0]\n192.0.2.2: communities [64512:1 65535:0]\n",
 		},
 		{name: "another node's neighbor", all: []peering.Advertisement{one("192.0.2.9", med(1))}, want: ""},
 		{
 			name: "more than a route can have", all: []peering.Advertisement{one("tor", largely(many...)), one("tor", largely("64512:1:900"))},
-			want: "192.0.2.3/32: replace [" + strings.Join(many, " ") + "]\nServiceGroup web: the advertisements to 192.0.2.3 have 65 communities together, so those after the first 64 are left out: remove some\n",
+			want: "192.0.2.3: large [" + strings.Join(many, " ") + "]\nServiceGroup web: the advertisements to 192.0.2.3 have 65 communities together, so those after the first 64 are left out: remove some\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) { expect.Equal(t, "what neighbors get", given(t, tt.node, tt.all...), tt.want) })
@@ -119,10 +111,10 @@ func TestAServicePrecedesTheAdvertisementsOfItsGroup(t *testing.T) {
 		name, want string
 		service    peering.Attributes
 	}{
-		{"nothing", "192.0.2.1/32: replace [64512:1] med=7 prepend 64512x1\n", peering.Attributes{}},
-		{"communities", "192.0.2.1/32: med=7 prepend 64512x1\n", peering.Attributes{Communities: []uint32{1}}},
-		{"no communities", "192.0.2.1/32: med=7 prepend 64512x1\n", peering.Attributes{Communities: []uint32{}}},
-		{"all", "192.0.2.1/32: prepend 64512x1\n", peering.Attributes{Communities: []uint32{1}, LargeCommunities: []string{"1:1:1"}, MED: &seven, LocalPref: &seven}},
+		{"nothing", "192.0.2.1: communities [64512:1] med=7 prepend x1\n", peering.Attributes{}},
+		{"communities", "192.0.2.1: med=7 prepend x1\n", peering.Attributes{Communities: []uint32{1}}},
+		{"no communities", "192.0.2.1: med=7 prepend x1\n", peering.Attributes{Communities: []uint32{}}},
+		{"all", "192.0.2.1: prepend x1\n", peering.Attributes{Communities: []uint32{1}, LargeCommunities: []string{"1:1:1"}, MED: &seven, LocalPref: &seven}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := group.Without(tt.service)
@@ -130,7 +122,7 @@ func TestAServicePrecedesTheAdvertisementsOfItsGroup(t *testing.T) {
 			expect.Equal(t, "the mark is that of the group", r.Mark == group.Mark, tt.name == "nothing")
 		})
 	}
-	expect.Equal(t, "what the group sets afterwards", given(t, peering.Node{}, group.Advertisements...), "192.0.2.1/32: replace [64512:1] med=7 prepend 64512x1\n")
+	expect.Equal(t, "what the group sets afterwards", given(t, peering.Node{}, group.Advertisements...), "192.0.2.1: communities [64512:1] med=7 prepend x1\n")
 }
 
 func TestAnAddressIsAnnouncedByTheRoutesOfItsAdvertisements(t *testing.T) {

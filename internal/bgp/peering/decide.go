@@ -66,6 +66,8 @@ type Decision struct {
 	// LeftOut are the neighbors that this node should have and does not have.
 	Configured int
 	LeftOut    []LeftOut
+	// Unnamed are the restrictions that name no neighbor of this node, sorted.
+	Unnamed []string
 	// Problems are in the order in which they were found, which is deterministic.
 	Problems []Problem
 }
@@ -119,7 +121,7 @@ func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress 
 	r.peerGroups()
 	r.neighbors()
 	r.listensIfNeeded()
-	r.chains()
+	r.policies()
 	return r.decision()
 }
 
@@ -135,7 +137,7 @@ type reader struct {
 	groups map[string]group
 	// template says that the reader reads a group instead of a neighbor.
 	template bool
-	// members holds the neighbors of this node with the facts that chains need.
+	// members holds the neighbors of this node with the facts that policies need.
 	members []member
 }
 

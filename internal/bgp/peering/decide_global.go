@@ -88,7 +88,7 @@ func (r *reader) listensIfNeeded() {
 	if in.ListenPort != 0 || len(in.ListenAddresses) > 0 {
 		return
 	}
-	if !slices.ContainsFunc(r.d.State.Peers, func(p Peer) bool { return p.Passive }) {
+	if !slices.ContainsFunc(r.members, func(m member) bool { return m.Passive }) {
 		r.d.State.Global.Port = -1
 	}
 }

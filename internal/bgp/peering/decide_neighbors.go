@@ -88,7 +88,6 @@ func (r *reader) neighbors() {
 		r.nextHops(&m)
 		r.oneHop(m)
 		r.members = append(r.members, m)
-		r.d.State.Peers = append(r.d.State.Peers, m.Peer)
 	}
 	if meant == 0 && len(r.spec.Neighbors) > 0 {
 		r.here("spec.neighbors", ReasonNoMatchingNeighbors, "none of the neighbors is for this node, so it announces nothing")
@@ -99,7 +98,7 @@ func (r *reader) neighbors() {
 // how a neighbor is written that one or the other selects.
 func (r *reader) repeats(m member) bool {
 	return slices.ContainsFunc(r.members, func(o member) bool {
-		o.Path, o.NextHops, o.Mute, o.everywhere = m.Path, m.NextHops, m.Mute, m.everywhere
+		o.Path, o.Policy, o.everywhere = m.Path, m.Policy, m.everywhere
 		return reflect.DeepEqual(o, m)
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 )
 
-// member is a neighbor with the facts that chains need.
+// member is a neighbor with the facts that policies need.
 type member struct {
 	Peer
 	// group is the name of its peer group in the BGPConfiguration, or "".

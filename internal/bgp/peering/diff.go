@@ -52,7 +52,7 @@ func Interrupts(wanted, found State, there []NeighborStatus) bool {
 
 // session returns p with only the fields whose change ends the session.
 func (p Peer) session() Peer {
-	p.Path, p.Description, p.Timers, p.BFD, p.NextHops, p.Mute = "", "", Timers{}, nil, nil, nil
+	p.Path, p.Description, p.Timers, p.BFD, p.Policy = "", "", Timers{}, nil, Policy{}
 	p.Families = slices.Clone(p.Families)
 	for i := range p.Families {
 		p.Families[i].MaxPrefixes, p.Families[i].WarnPercent = 0, 0

@@ -1,8 +1,6 @@
 package peering_test
 
 import (
-	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,21 +34,8 @@ func invariants(t testing.TB, d peering.Decision) {
 		t.Errorf("the global part is not valid: %+v", s.Global)
 	}
 	once(t, "peer", s.Peers, peering.Peer.Name)
-	once(t, "set", s.Sets, func(e peering.Set) string { return string(e.Kind) + " " + e.Name })
-	once(t, "statement", slices.Concat(s.Import.Statements, s.Export.Statements), func(s peering.Statement) string { return s.Name })
 	for _, p := range s.Peers {
 		soundPeer(t, s, p)
-	}
-	for _, set := range s.Sets {
-		soundSet(t, set)
-	}
-	for _, c := range []peering.Chain{s.Import, s.Export} {
-		if c.Default == peering.Continue {
-			t.Error("a policy chain has no final statement")
-		}
-		for _, st := range c.Statements {
-			soundStatement(t, s, st)
-		}
 	}
 }
 
@@ -74,6 +59,11 @@ func soundPeer(t testing.TB, s peering.State, p peering.Peer) {
 		p.Interface == "" && (p.Address.IsUnspecified() || (p.Address.Zone() != "") != (p.Address.Is6() && p.Address.IsLinkLocalUnicast())) ||
 		p.LocalAddress.IsValid() && p.Address.IsValid() && p.LocalAddress.Is4() != p.Address.Is4() {
 		t.Errorf("a peer is not valid: %+v", p)
+	}
+	for mark, o := range p.Overrides {
+		if o.LocalPref != nil && *o.LocalPref == 0 || o.Prepend > 0 && p.ASN == p.LocalASN {
+			t.Errorf("peer %s gets routes with the mark %s with %+v", p.Name(), mark, o)
+		}
 	}
 	for f, hop := range p.NextHops {
 		if addr.FamilyOf(hop) != f || slices.Contains(p.Mute, f) {
@@ -108,52 +98,5 @@ func soundOptions(t testing.TB, s peering.State, name string, o peering.Options)
 	}
 	if wrong {
 		t.Errorf("the options of %s are not valid: %+v", name, o)
-	}
-}
-
-func soundSet(t testing.TB, s peering.Set) {
-	t.Helper()
-	if len(s.List)+len(s.Prefixes) == 0 {
-		t.Errorf("set %s is empty", s.Name)
-	}
-	for _, p := range s.Prefixes {
-		if addr.FamilyOf(p.Prefix.Addr()) != s.Family || int(p.Min) < p.Prefix.Bits() || p.Max < p.Min || int(p.Max) > p.Prefix.Addr().BitLen() {
-			t.Errorf("set %s has a prefix that is not valid: %+v", s.Name, p)
-		}
-	}
-	if s.Kind != peering.NeighborSet {
-		return
-	}
-	for _, text := range s.List {
-		_, err := netip.ParsePrefix(text)
-		if err != nil && !strings.HasPrefix(text, "%") {
-			t.Errorf("set %s has an entry that is not valid: %s", s.Name, text)
-		}
-	}
-}
-
-// pair matches the text in which GoBGP finds a community, even if the text has more.
-var pair = regexp.MustCompile(`^\d{1,5}:\d{1,5}$`)
-
-// soundStatement also finds what GoBGP silently drops: without a condition, a statement applies
-// to more routes.
-func soundStatement(t testing.TB, s peering.State, st peering.Statement) {
-	t.Helper()
-	for kind, ref := range map[peering.SetKind]*peering.SetRef{
-		peering.PrefixSet: st.If.Prefixes, peering.NeighborSet: st.If.Neighbors, peering.LargeCommunitySet: st.If.LargeCommunities,
-	} {
-		if ref != nil && (ref.Match == "" || !slices.ContainsFunc(s.Sets, func(e peering.Set) bool { return e.Kind == kind && e.Name == ref.Name })) {
-			t.Errorf("statement %s refers to the %s set %q, which does not exist or cannot match %q", st.Name, kind, ref.Name, ref.Match)
-		}
-	}
-	wrong := !slices.Contains([]peering.Origin{peering.Anywhere, peering.Local, peering.Internal, peering.External}, st.If.Origin) ||
-		slices.ContainsFunc(st.If.Families, func(f addr.Family) bool { return f != addr.V4 && f != addr.V6 }) ||
-		st.Then.NextHop.IsValid() && !slices.Equal(st.If.Families, []addr.Family{addr.FamilyOf(st.Then.NextHop)}) ||
-		st.Then.LocalPref != nil && *st.Then.LocalPref == 0
-	for _, text := range st.Then.Communities {
-		wrong = wrong || !pair.MatchString(text)
-	}
-	if wrong {
-		t.Errorf("a statement is not valid: %+v", st)
 	}
 }

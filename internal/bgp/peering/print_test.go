@@ -95,11 +95,9 @@ func print(d peering.Decision) string {
 			when(p.AdminDown, " down"),
 			when(len(p.NextHops) > 0, fmt.Sprintf(" hops %v", p.NextHops)), when(len(p.Mute) > 0, fmt.Sprintf(" mute %v", p.Mute)))
 	}
-	for _, s := range d.State.Sets {
-		line("set %s %s %v%v", s.Kind, s.Name, s.List, s.Prefixes)
+	if d.State.Learns {
+		line("learn all but %v", d.State.Own)
 	}
-	chain(line, "import", d.State.Import)
-	chain(line, "export", d.State.Export)
 	if d.Import.Enabled {
 		line("take %q", d.Import.Patterns)
 	}
@@ -136,44 +134,24 @@ func options(o peering.Options) string {
 	return text
 }
 
-func chain(line func(string, ...any), direction string, c peering.Chain) {
-	for _, s := range c.Statements {
-		line("%s [%s]%s ->%s", direction, s.Name, conditions(s.If), actions(s.Then))
+// override prints what is set in o.
+func override(o peering.Override) string {
+	text := when(len(o.Communities) > 0, " communities "+communities(o.Communities)) + when(len(o.LargeCommunities) > 0, fmt.Sprintf(" large %v", o.LargeCommunities))
+	if o.MED != nil {
+		text += fmt.Sprintf(" med=%d", *o.MED)
 	}
-	if c.Default == peering.Reject {
-		line("%s nothing else", direction)
+	if o.LocalPref != nil {
+		text += fmt.Sprintf(" pref=%d", *o.LocalPref)
 	}
+	return text + when(o.Prepend > 0, fmt.Sprintf(" prepend x%d", o.Prepend))
 }
 
-func conditions(c peering.Conditions) string {
-	text := when(c.Origin != "", " "+string(c.Origin)) + when(len(c.Families) > 0, fmt.Sprintf(" %v", c.Families))
-	for _, e := range []struct {
-		name string
-		ref  *peering.SetRef
-	}{{"prefixes", c.Prefixes}, {"neighbors", c.Neighbors}, {"large", c.LargeCommunities}} {
-		if e.ref != nil {
-			text += fmt.Sprintf(" %s %s of %s", e.name, e.ref.Match, e.ref.Name)
-		}
+func communities(all []uint32) string {
+	var texts []string
+	for _, c := range all {
+		texts = append(texts, fmt.Sprintf("%d:%d", c>>16, c&0xFFFF))
 	}
-	return text
-}
-
-func actions(a peering.Actions) string {
-	text := ""
-	for _, list := range [][]string{a.Communities, a.LargeCommunities} {
-		text += when(len(list) > 0, fmt.Sprintf(" replace %v", list))
-	}
-	text += when(a.Unmark != "", " remove ["+a.Unmark+"]")
-	if a.MED != nil {
-		text += fmt.Sprintf(" med=%d", *a.MED)
-	}
-	if a.LocalPref != nil {
-		text += fmt.Sprintf(" pref=%d", *a.LocalPref)
-	}
-	if a.Prepend != nil {
-		text += fmt.Sprintf(" prepend %dx%d", a.Prepend.ASN, a.Prepend.Repeat)
-	}
-	return text + when(a.NextHop.IsValid(), " via "+a.NextHop.String()) + when(a.Verdict == peering.Accept, " accept") + when(a.Verdict == peering.Reject, " reject")
+	return fmt.Sprint(texts)
 }
 
 // when returns text if so is true, and otherwise "".
@@ -200,13 +178,6 @@ func trimmed(text string) string {
 
 // plain is the printed decision of a configuration that has only the AS number.
 const plain = `as 64512 id 192.0.2.10 (node-ipv4) families [IPv4 IPv6]
-set large-community purelb:profiles [^0:][]
-set large-community purelb:unknown group [^4294967295:][]
-import nothing else
-export [purelb:unknown group] large any of purelb:unknown group -> reject
-export [purelb:without mark of profiles] large any of purelb:profiles -> remove [^0:]
-export [purelb:transit external] external -> reject
-export [purelb:transit internal] internal -> reject
 take []
 `
 

@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
-// Resolved returns s with the addresses of the unnumbered neighbors, also in neighbor sets. linkLocal holds
-// the addresses by interface. Resolved leaves out a neighbor whose address is unknown. The problems say so.
+// Resolved returns s with the addresses of the unnumbered neighbors. linkLocal holds the addresses by
+// interface. Resolved leaves out a neighbor whose address is unknown. The problems say so.
 func (s State) Resolved(linkLocal map[string]netip.Addr) (State, []Problem) {
 	var problems []Problem
 	peers := make([]Peer, 0, len(s.Peers))
@@ -22,34 +21,30 @@ func (s State) Resolved(linkLocal map[string]netip.Addr) (State, []Problem) {
 			problems = append(problems, Problem{Field: p.Path, Reason: ReasonPending, Message: fmt.Sprintf("neighbor %s: there is no router on the link, or more than one", p.Name())})
 		}
 	}
-	s.Peers, s.Sets = peers, slices.Clone(s.Sets)
-	for i, set := range s.Sets {
-		if set.Kind != NeighborSet {
-			continue
-		}
-		s.Sets[i].List = set.withAddresses(linkLocal)
-		if group, is := set.restricting(); is {
-			named, others := neighborSetOf(s.Sets[i].List), s.others(set)
-			s.Sets[i].List = named.without(others).list()
-			for _, both := range named.in(others).addresses {
-				problems = append(problems, alike(group, both))
-			}
-		}
-	}
-	return s, problems
+	s.Peers = peers
+	return s.toldApart(problems)
 }
 
-// withAddresses returns the elements of a set of neighbors, with the known addresses of unnumbered ones
-// instead of their names.
-func (s Set) withAddresses(linkLocal map[string]netip.Addr) []string {
-	var all []string
-	for _, element := range s.List {
-		name, unnumbered := strings.CutPrefix(element, "%")
-		if !unnumbered {
-			all = append(all, element)
-		} else if a, known := linkLocal[name]; known {
-			all = append(all, host(a).list()...)
-		}
+// toldApart returns s without the groups that name only some of the neighbors with the same address on
+// different interfaces. The policies of the server do not know the interfaces.
+func (s State) toldApart(problems []Problem) (State, []Problem) {
+	peers := slices.Clone(s.Peers)
+	for i, p := range s.Peers {
+		address := p.Address.WithZone("")
+		peers[i].Groups = slices.DeleteFunc(slices.Clone(p.Groups), func(group string) bool {
+			alike := slices.ContainsFunc(s.Peers, func(o Peer) bool {
+				return o.Address.WithZone("") == address && !o.AdminDown && !slices.Contains(o.Groups, group)
+			})
+			if alike {
+				problems = append(problems, Problem{
+					Field: "ServiceGroup " + group + ": spec.bgp.peers", Reason: ReasonConflict, Here: true,
+					Message: address.String() + ": the policies cannot tell apart neighbors with the same address on different interfaces, " +
+						"so none of them gets the addresses of the group: give the routers different addresses, or name all of them",
+				})
+			}
+			return alike
+		})
 	}
-	return all
+	s.Peers = peers
+	return s, problems
 }

@@ -8,6 +8,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func nothing(netip.Addr) (peering.Egress, bool) { return peering.Egress{}, false }
@@ -18,51 +19,37 @@ func naming(peers string, c bgpv1.BGPConfiguration) peering.Decision {
 }
 
 // A group names a peer by its address, its interface or its peer group.
-func TestRestrictedRoutesAreRejectedForOtherNeighbors(t *testing.T) {
+func TestNeighborsGetTheRoutesOfTheGroupsThatNameThem(t *testing.T) {
 	const spec = `{global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 65001}}],
 		neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}, {config: {neighborInterface: eth1, peerAsn: 65001}},
 			{config: {neighborAddress: "2001:db8::1", peerGroup: tor}}, {config: {neighborAddress: 192.0.2.4, peerGroup: tor}}]}`
-	for _, tt := range []struct {
-		name, peers string
-		// want is the neighbor set for which the statement does not reject routes. It is "" for a
-		// statement without a set.
-		want string
-	}{
-		{"an address", "192.0.2.1", "192.0.2.1/32"},
-		{"an address in another form", "2001:DB8:0::1", "2001:db8::1/128"},
+	for _, tt := range []struct{ name, peers, want string }{
+		{"an address", "192.0.2.1", "192.0.2.1"},
+		{"an address in another form", "2001:DB8:0::1", "2001:db8::1"},
 		{"an interface", "eth1", "%eth1"},
 		{"an interface with a percent sign", "%eth1", "%eth1"},
-		{"a peer group", "tor", "192.0.2.4/32 2001:db8::1/128"},
-		{"two names", "192.0.2.1 eth1", "192.0.2.1/32 %eth1"},
+		{"a peer group", "tor", "192.0.2.4 2001:db8::1"},
+		{"two names", "192.0.2.1 eth1", "%eth1 192.0.2.1"},
 		{"a neighbor that this node does not have", "192.0.2.99", ""},
 		{"a percent sign alone", "%", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := naming(tt.peers, born(t, 1, "default", spec))
-			statements := d.State.Export.Statements
-			if len(statements) < 2 || statements[0].Then.Verdict != peering.Reject || statements[0].If.LargeCommunities == nil {
-				t.Fatalf("the export chain begins with %+v", statements)
-			}
-			got := ""
-			if ref := statements[0].If.Neighbors; ref != nil {
-				if ref.Match != peering.Invert {
-					t.Errorf("the statement matches %s of the set, want invert", ref.Match)
-				}
-				for _, set := range d.State.Sets {
-					if set.Kind == peering.NeighborSet && set.Name == ref.Name {
-						got = strings.Join(set.List, " ")
-					}
-				}
-			}
-			if got != tt.want {
-				t.Errorf("routes are rejected for all neighbors but %q, want all but %q", got, tt.want)
-			}
-			// The next statement removes the mark, so no neighbor sees it.
-			if unmark := statements[1].Then; unmark.Verdict != peering.Continue || unmark.Unmark != peering.MarkOf("edge") {
-				t.Errorf("the next statement is %+v, want one that removes the mark", unmark)
-			}
+			expect.Equal(t, "neighbors with the group", with("edge", d.State), tt.want)
+			expect.Equal(t, "the group names no neighbor", slices.Contains(d.Unnamed, "edge"), tt.want == "")
 		})
 	}
+}
+
+// with prints the neighbors that get the routes of a group.
+func with(group string, s peering.State) string {
+	var all []string
+	for _, p := range s.Peers {
+		if slices.Contains(p.Groups, group) {
+			all = append(all, p.Name())
+		}
+	}
+	return strings.Join(all, " ")
 }
 
 func TestUnknownPeersOfGroupsAreReported(t *testing.T) {
@@ -118,12 +105,12 @@ func TestNeighborsWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 		found                  map[string]string
 		want, problems         string
 	}{
-		{"two addresses", "{neighborAddress: fe80::1%eth1} {neighborAddress: fe80::2%eth2}", "fe80::1%eth1", nil, "fe80::1/128", ""},
+		{"two addresses", "{neighborAddress: fe80::1%eth1} {neighborAddress: fe80::2%eth2}", "fe80::1%eth1", nil, "fe80::1%eth1", ""},
 		{"one address", "{neighborAddress: fe80::1%eth1} {neighborAddress: fe80::1%eth2}", "fe80::1%eth1", nil, "", ambiguous},
-		{"one address, and both are named", "{neighborAddress: fe80::1%eth1} {neighborAddress: fe80::1%eth2}", "fe80::1%eth1 fe80::1%eth2", nil, "fe80::1/128", ""},
-		{"unnumbered with two addresses", "{neighborInterface: eth1} {neighborInterface: eth2}", "eth1", map[string]string{"eth1": "fe80::1%eth1", "eth2": "fe80::2%eth2"}, "fe80::1/128", ""},
+		{"one address, and both are named", "{neighborAddress: fe80::1%eth1} {neighborAddress: fe80::1%eth2}", "fe80::1%eth1 fe80::1%eth2", nil, "fe80::1%eth1 fe80::1%eth2", ""},
+		{"unnumbered with two addresses", "{neighborInterface: eth1} {neighborInterface: eth2}", "eth1", map[string]string{"eth1": "fe80::1%eth1", "eth2": "fe80::2%eth2"}, "%eth1", ""},
 		{"unnumbered with one address", "{neighborInterface: eth1} {neighborInterface: eth2}", "eth1", map[string]string{"eth1": "fe80::1%eth1", "eth2": "fe80::1%eth2"}, "", ambiguous},
-		{"unnumbered, and both are named", "{neighborInterface: eth1} {neighborInterface: eth2}", "eth1 eth2", map[string]string{"eth1": "fe80::1%eth1", "eth2": "fe80::1%eth2"}, "fe80::1/128", ""},
+		{"unnumbered, and both are named", "{neighborInterface: eth1} {neighborInterface: eth2}", "eth1 eth2", map[string]string{"eth1": "fe80::1%eth1", "eth2": "fe80::1%eth2"}, "%eth1 %eth2", ""},
 		{"unnumbered with the address of a numbered one", "{neighborInterface: eth1} {neighborAddress: fe80::1%eth2}", "eth1", map[string]string{"eth1": "fe80::1"}, "", ambiguous},
 		{"numbered with the address of an unnumbered one", "{neighborInterface: eth1} {neighborAddress: fe80::1%eth2}", "fe80::1%eth2", map[string]string{"eth1": "fe80::1"}, "", ambiguous},
 	} {
@@ -136,14 +123,9 @@ func TestNeighborsWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 				found[name] = netip.MustParseAddr(text)
 			}
 			state, problems := d.State.Resolved(found)
-			got := ""
-			for _, set := range state.Sets {
-				if set.Name == "purelb:peers of edge" {
-					got = strings.Join(set.List, " ")
-				}
-			}
+			got := with("edge", state)
 			if got != tt.want || len(state.Peers) != 2 {
-				t.Errorf("%d neighbors, and routes are rejected for all but %q; want 2 and all but %q", len(state.Peers), got, tt.want)
+				t.Errorf("%d neighbors, and %q get the routes; want 2, and %q", len(state.Peers), got, tt.want)
 			}
 			problems = slices.DeleteFunc(append(problems, d.Problems...), func(p peering.Problem) bool { return !strings.HasPrefix(p.Field, "ServiceGroup") })
 			if text := firstSet(problems); text != tt.problems {

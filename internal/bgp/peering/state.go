@@ -21,14 +21,13 @@ type State struct {
 	// Peers are the neighbors with which this node has a session, or waits for one. The
 	// options of a peer group are merged into them.
 	Peers []Peer
-	// Sets are the sets that conditions of Import and Export refer to.
-	Sets []Set
-	// Import and Export apply to every route and neighbor: their statements are evaluated in
-	// order until one gives a verdict. If none does, the chain's Default decides.
-	Import, Export Chain
+	// Learns says that the node takes routes from its neighbors, but for those in Own. Only nodes of this
+	// cluster may announce these.
+	Learns bool
+	Own    []PrefixRange
 	// Routes are the routes that this node originates. With nil, they stay as they are. Routes
-	// that contain an address in Waiting, which is sorted, stay too: Export does not have the policies
-	// of their groups yet.
+	// that contain an address in Waiting, which is sorted, stay too: the policies
+	// of the neighbors do not have their groups yet.
 	Routes  []Route
 	Waiting []netip.Addr
 }
@@ -74,13 +73,32 @@ type Peer struct {
 	Port      uint16 // 0: 179
 	// Path is the neighbor's field in the BGPConfiguration, such as spec.neighbors[2].
 	Path string
+	Policy
+}
+
+// Policy says which routes of this node a neighbor gets, and with which attributes. It gets no route that the
+// node has learned.
+type Policy struct {
 	// NextHops holds the next hops of the families that the session does not use. If an announced
 	// family is missing here and is not the family of the session, the neighbor accepts its routes
-	// with the session's own address (RFC 8950, or an unnumbered session). NextHops is only for the
-	// status: statements of Export set the next hops, and reject the families in Mute.
+	// with the session's own address (RFC 8950, or an unnumbered session).
 	NextHops map[addr.Family]netip.Addr
 	// Mute are families that are negotiated but not announced, because they have no next hop.
 	Mute []addr.Family
+	// Groups are the names of restrictions that name the neighbor, sorted. The neighbor gets no route with
+	// the mark of another restriction.
+	Groups []string
+	// Overrides are attributes of routes for this neighbor, by their marks.
+	Overrides map[string]Override
+}
+
+// Override replaces attributes of a route, but for those that are not set in it.
+type Override struct {
+	Communities      []uint32
+	LargeCommunities []string
+	MED, LocalPref   *uint32
+	// Prepend is how often the AS of this end of the session is added at the front of the AS path.
+	Prepend uint8
 }
 
 // Name returns the neighbor's address, or "%" and its interface.
@@ -123,27 +141,6 @@ type BFD struct {
 	MinTTL uint8
 	// Passive means that the neighbor starts the session.
 	Passive bool
-}
-
-// SetKind is the kind of the elements of a Set.
-type SetKind string
-
-// Kinds of sets.
-const (
-	PrefixSet         SetKind = "prefix"
-	NeighborSet       SetKind = "neighbor"
-	LargeCommunitySet SetKind = "large-community"
-)
-
-// Set is a set to match with. It holds the prefixes of one family, or texts. For neighbors
-// the texts are prefixes, or "%" with the interface of an unnumbered neighbor (see Resolved).
-// For large communities they are values, or regular expressions.
-type Set struct {
-	Kind     SetKind
-	Name     string
-	Family   addr.Family // only of a PrefixSet
-	Prefixes []PrefixRange
-	List     []string
 }
 
 // PrefixRange matches prefixes inside Prefix with lengths from Min to Max.
@@ -193,83 +190,6 @@ func (c Coverage) Has(p netip.Prefix) bool {
 	return c.exact[p] || slices.ContainsFunc(c.wide, func(r PrefixRange) bool { return r.covers(p) })
 }
 
-// Chain is a list of statements, and the verdict on routes that no statement decides.
-type Chain struct {
-	Statements []Statement
-	Default    Verdict
-}
-
-// Verdict says whether a statement ends the evaluation of a chain, and with which result.
-type Verdict int
-
-// Verdicts.
-const (
-	Continue Verdict = iota
-	Accept
-	Reject
-)
-
-// Statement applies to the routes and neighbors for which all its conditions are true. Its
-// name is unique in a State.
-type Statement struct {
-	Name string
-	If   Conditions
-	Then Actions
-}
-
-// Match says how many elements of a set must match.
-type Match string
-
-// Ways to match.
-const (
-	Any    Match = "any"
-	Invert Match = "invert"
-)
-
-// SetRef names a set of the State.
-type SetRef struct {
-	Name  string
-	Match Match
-}
-
-// Origin is the source of a route.
-type Origin string
-
-// Origins of routes.
-const (
-	Anywhere Origin = ""
-	Local    Origin = "local"
-	Internal Origin = "internal" // from an iBGP neighbor
-	External Origin = "external" // from an eBGP neighbor
-)
-
-// Conditions of a statement. The zero value is true for everything.
-type Conditions struct {
-	Prefixes, Neighbors, LargeCommunities *SetRef
-	Origin                                Origin
-	Families                              []addr.Family
-}
-
-// Actions of a statement.
-type Actions struct {
-	Verdict Verdict
-	// Communities and LargeCommunities replace those of the route, unless they are empty. They are texts
-	// such as 65000:1 and 65000:1:2.
-	Communities, LargeCommunities []string
-	// Unmark is a large community to remove, or a regular expression for some.
-	Unmark    string
-	MED       *uint32
-	LocalPref *uint32
-	Prepend   *Prepend
-	NextHop   netip.Addr // zero: unchanged
-}
-
-// Prepend adds ASN at the front of the AS path, Repeat times.
-type Prepend struct {
-	ASN    uint32
-	Repeat uint8
-}
-
 // Attributes are the attributes of a route beside its prefix.
 type Attributes struct {
 	// Communities are values of RFC 1997, and LargeCommunities texts of RFC 8092.
@@ -280,8 +200,8 @@ type Attributes struct {
 	// Weight is the number of ready endpoints behind the route. Routers that use several paths
 	// divide connections in proportion to it (RFC 10005). 0 means no weight.
 	Weight uint32
-	// Marks are large communities that a route has inside of this node only. Statements of Export
-	// match them, and remove them.
+	// Marks are large communities that a route has inside of this node only. Neighbors get the route
+	// without them, by what their Policy says about them.
 	Marks []string `json:",omitempty"`
 	// Advertised are the routes by which an address is announced. Marks then holds the marks of all
 	// of them. None means one route, with Marks.

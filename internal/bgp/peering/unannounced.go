@@ -47,8 +47,8 @@ func (in Report) Unannounced() map[addr.Family]int {
 // several routes, because a neighbor may get another one: the names of their restrictions have a space.
 func (in Report) unnamed() map[addr.Family]map[string]int {
 	groups := map[string]string{} // by their marks
-	for _, s := range in.Decision.State.Export.Statements {
-		if group, is := strings.CutPrefix(s.Name, reserved+peersOf); is && s.If.Neighbors == nil && !strings.Contains(group, " ") {
+	for _, group := range in.Decision.Unnamed {
+		if !strings.Contains(group, " ") {
 			groups[MarkOf(group)] = group
 		}
 	}

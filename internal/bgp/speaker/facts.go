@@ -63,7 +63,7 @@ func (s *Speaker) read(_ context.Context, now time.Time) {
 	if i := s.imports.importer; i != nil {
 		patterns = i.patterns
 	}
-	learns := s.governing.applied.State.Import.Default == peering.Accept
+	learns := s.governing.applied.State.Learns
 	s.background.start(s.life, func(ctx context.Context) completion {
 		began := time.Now()
 		found, err := findFacts(ctx, s.Server, s.Kernel, s.BFD, patterns, learns)

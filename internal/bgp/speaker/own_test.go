@@ -18,10 +18,8 @@ func (s *fakeServer) refuses() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []string
-	for _, set := range s.state.Sets {
-		for _, p := range set.Prefixes {
-			all = append(all, fmt.Sprintf("%s %d-%d", p.Prefix, p.Min, p.Max))
-		}
+	for _, p := range s.state.Own {
+		all = append(all, fmt.Sprintf("%s %d-%d", p.Prefix, p.Min, p.Max))
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")

@@ -1,6 +1,7 @@
 package speaker
 
 import (
+	"maps"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -37,17 +38,19 @@ func (s *fakeServer) marked() string {
 	return strings.Join(all, ", ")
 }
 
-// excepted prints the neighbors for which routes of groups are not rejected.
-func (s *fakeServer) excepted() string {
+// named prints the neighbors that get routes of groups, by the group.
+func (s *fakeServer) named() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []string
-	for _, st := range s.state.Export.Statements {
-		for _, set := range s.state.Sets {
-			if ref := st.If.Neighbors; st.If.LargeCommunities != nil && ref != nil && set.Kind == peering.NeighborSet && set.Name == ref.Name {
-				all = append(all, strings.Join(set.List, " "))
-			}
+	peers := map[string][]string{}
+	for _, p := range s.state.Peers {
+		for _, group := range p.Groups {
+			peers[group] = append(peers[group], p.Name())
 		}
+	}
+	var all []string
+	for _, group := range slices.Sorted(maps.Keys(peers)) {
+		all = append(all, strings.Join(peers[group], " "))
 	}
 	return strings.Join(all, "; ")
 }
@@ -62,10 +65,10 @@ func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")}
 	}, func(w *world) {
 		expect.Equal(t, "routes", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32 *")
-		expect.Equal(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+		expect.Equal(t, "neighbors", w.server.named(), "192.0.2.1")
 
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.2")} })
-		expect.Equal(t, "neighbors of another list", w.server.excepted(), "192.0.2.2/32")
+		expect.Equal(t, "neighbors of another list", w.server.named(), "192.0.2.2")
 		w.reported()
 
 		// An event of the group and the status of the node report a name that no neighbor has.
@@ -77,7 +80,7 @@ func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
 
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers()} })
 		expect.Equal(t, "routes of a group for all neighbors", w.server.marked(), "198.51.100.1/32, 203.0.113.1/32")
-		expect.Equal(t, "its neighbors", w.server.excepted(), "")
+		expect.Equal(t, "its neighbors", w.server.named(), "")
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")} })
 	})
 	inWorld(t, "", func(w *world) {
@@ -87,7 +90,7 @@ func TestAGroupIsAnnouncedToItsPeers(t *testing.T) {
 	}, func(w *world) {
 		pass(2 * patience)
 		expect.Equal(t, "routes of the next process without the API server", w.server.marked(), "203.0.113.1/32 *")
-		expect.Equal(t, "its neighbors", w.server.excepted(), "192.0.2.1/32")
+		expect.Equal(t, "its neighbors", w.server.named(), "192.0.2.1")
 	})
 }
 
@@ -173,7 +176,7 @@ func TestAddressesOfIPAMSystemsAreAnnouncedToThePeersOfTheirGroup(t *testing.T) 
 		expect.Equal(t, "routes while one Service is not seen", w.server.marked(), "198.51.100.1/32 *, 203.0.113.1/32")
 		w.sees(func(s *intent.Snapshot) { s.Managed = append(s.Managed, managed("netbox", "198.51.100.2")) })
 		expect.Equal(t, "routes", w.server.marked(), "198.51.100.1/32 *, 198.51.100.2/32 *, 203.0.113.1/32")
-		expect.Equal(t, "neighbors", w.server.excepted(), "192.0.2.1/32")
+		expect.Equal(t, "neighbors", w.server.named(), "192.0.2.1")
 	})
 }
 
@@ -204,10 +207,10 @@ func TestRoutersWithOneLinkLocalAddressGetNoRestrictedRoutes(t *testing.T) {
 		w.kernel.routers = map[string]netip.Addr{"eth1": netip.MustParseAddr("fe80::1"), "eth2": netip.MustParseAddr("fe80::2")}
 		w.cluster.snapshot.Groups = []v2.ServiceGroup{namingPeers("eth1")}
 	}, func(w *world) {
-		expect.Equal(t, "neighbors", w.server.excepted(), "fe80::1/128")
+		expect.Equal(t, "neighbors", w.server.named(), "%eth1")
 		w.kernel.change(func(k *fakeKernel) { k.routers["eth2"] = k.routers["eth1"] })
 		pass(fullCheck)
-		expect.Equal(t, "neighbors with the same address", w.server.excepted(), "")
+		expect.Equal(t, "neighbors with the same address", w.server.named(), "")
 		expect.Contains(t, "conditions", w.reports.conditions(), "ServiceGroup blue: spec.bgp.peers: fe80::1: the policies cannot tell apart")
 	})
 }

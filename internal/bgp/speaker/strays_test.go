@@ -63,14 +63,14 @@ func TestAddressesKeepTheNeighborsOfTheirGroup(t *testing.T) {
 		} {
 			w.sees(func(s *intent.Snapshot) { s.Groups = step.groups })
 			expect.Equal(t, step.name, w.server.marked(), step.want)
-			excepted := "192.0.2.1/32"
+			excepted := "192.0.2.1"
 			switch {
 			case step.want == neither:
 				excepted = ""
 			case len(step.groups) == 2 && step.want == both:
 				excepted += "; " + excepted
 			}
-			expect.Equal(t, "neighbors of "+step.name, w.server.excepted(), excepted)
+			expect.Equal(t, "neighbors of "+step.name, w.server.named(), excepted)
 		}
 	})
 }

@@ -3,19 +3,73 @@ package gobgp
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 
 	"github.com/osrg/gobgp/v4/api"
 
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
+// policies are what the policies of GoBGP say. There is one policy for each direction, because GoBGP ignores
+// policies of single neighbors.
+type policies struct {
+	imports   imports
+	neighbors []neighbor
+}
+
+// imports says which routes the node takes from its neighbors: all but its own, or none.
+type imports struct {
+	learns bool
+	own    []peering.PrefixRange
+}
+
+// neighbor is what an address gets. GoBGP compares addresses without their interface.
+type neighbor struct {
+	address netip.Addr
+	asn     uint32
+	peering.Policy
+}
+
+func policiesOf(s peering.State) policies {
+	p := policies{imports: imports{s.Learns, s.Own}}
+	for _, n := range s.Peers {
+		p.neighbors = append(p.neighbors, neighbor{n.Address.WithZone(""), n.LocalASN, n.Policy})
+	}
+	return p
+}
+
+func (p policies) equal(other policies) bool { return reflect.DeepEqual(p, other) }
+
+// concerning returns what an address gets of the routes with these marks.
+func (p policies) concerning(address netip.Addr, marks map[string]bool) []neighbor {
+	var all []neighbor
+	for _, n := range p.neighbors {
+		if n.address != address.WithZone("") {
+			continue
+		}
+		groups, overrides := []string{}, map[string]peering.Override{}
+		for _, group := range n.Groups {
+			if marks[peering.MarkOf(group)] {
+				groups = append(groups, group)
+			}
+		}
+		for mark, o := range n.Overrides {
+			if marks[mark] {
+				overrides[mark] = o
+			}
+		}
+		n.Groups, n.Overrides = groups, overrides
+		all = append(all, n)
+	}
+	return all
+}
+
 // policyPath is the field of a problem with all policies. They follow from neighbors and ServiceGroups.
 const policyPath = "spec.neighbors"
 
 // policies sets all policies at once, and reports whether GoBGP accepted them. GoBGP sets all of
-// them or none. If it refuses them, the previous policies stay in effect. The policies of a new
-// server reject everything.
-func (a *application) policies() (had bool) {
+// them or none. If it refuses them, the previous policies stay in effect.
+func (a *application) policies() bool {
 	next := policiesOf(a.wanted)
 	if !next.equal(a.found.policies) {
 		if err := a.engine.setPolicies(next); err != nil {
@@ -48,10 +102,9 @@ func (a *application) refresh(before policies, had map[netip.Prefix][]string) {
 		if err != nil {
 			continue
 		}
-		bare := address.WithZone("")
 		for direction, changed := range map[api.ResetPeerRequest_Direction]bool{
-			api.ResetPeerRequest_DIRECTION_IN:  before.imports.concerning(bare, marks, before.sets) != after.imports.concerning(bare, marks, after.sets),
-			api.ResetPeerRequest_DIRECTION_OUT: before.exports.concerning(bare, marks, before.sets) != after.exports.concerning(bare, marks, after.sets),
+			api.ResetPeerRequest_DIRECTION_IN:  !reflect.DeepEqual(before.imports, after.imports),
+			api.ResetPeerRequest_DIRECTION_OUT: !reflect.DeepEqual(before.concerning(address, marks), after.concerning(address, marks)),
 		} {
 			if !changed {
 				continue

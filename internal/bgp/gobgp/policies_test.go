@@ -13,9 +13,9 @@ import (
 func TestNeighborsAreNotAddedOrChangedWhilePoliciesAreRefused(t *testing.T) {
 	newWorld(t)
 	s := newServer(t)
-	bad := peering.Statement{Name: "bad", If: peering.Conditions{Prefixes: &peering.SetRef{Name: "nowhere", Match: peering.Any}}}
 	spoilt := func(wanted peering.State) peering.State {
-		wanted.Export.Statements = slices.Insert(slices.Clone(wanted.Export.Statements), 0, bad)
+		wanted.Peers = slices.Clone(wanted.Peers)
+		wanted.Peers[0].Overrides = wrongOverride
 		return wanted
 	}
 	here := func() string {
