@@ -19,8 +19,7 @@ import (
 // state, and the reason for which the last session ended.
 type events struct {
 	wake chan struct{}
-	// lost carries neighbors whose session went down. If the channel is full, the event is dropped:
-	// GoBGP begins the next session by itself after a pause.
+	// lost carries neighbors whose session went down.
 	lost chan netip.Addr
 
 	mu       sync.Mutex
@@ -82,10 +81,7 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	state := stateName(st.SessionState)
 	if p.state == peering.Established && state != peering.Established {
 		p.flaps++
-		select {
-		case e.lost <- st.NeighborAddress:
-		default:
-		}
+		e.lose(st.NeighborAddress)
 	}
 	if p.state != state {
 		p.state, p.since, p.complete = state, at, nil
@@ -99,6 +95,15 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	}
 	e.sessions[st.NeighborAddress] = p
 	backoff.Poke(e.wake)
+}
+
+// lose says that the session with a neighbor went down. If the channel is full, the event is dropped: GoBGP
+// begins the next session by itself after a pause.
+func (e *events) lose(neighbor netip.Addr) {
+	select {
+	case e.lost <- neighbor:
+	default:
+	}
 }
 
 // inWords replaces texts of GoBGP that do not help to find the mistake. GoBGP does not say why the router

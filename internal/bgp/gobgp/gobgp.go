@@ -120,13 +120,6 @@ func (s *Server) begin(g peering.Global) (effective peering.Global, problems []p
 	return effective, problems, nil
 }
 
-// again repeats the last Apply. The routes stay.
-func (s *Server) again(ctx context.Context) application {
-	a := application{Server: s, ctx: ctx, wanted: s.wanted}
-	a.apply()
-	return a
-}
-
 // Stop ends all sessions. If graceful, neighbors that agreed to it keep the routes for the
 // restart time. Otherwise Stop makes the neighbors drop the routes.
 func (s *Server) Stop(ctx context.Context, graceful bool) error {

@@ -9,28 +9,19 @@ import (
 
 	"github.com/osrg/gobgp/v4/api"
 
-	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// renewPause is the least time between two renewals of one neighbor. A session that ends sooner gets the
-// pause of GoBGP, which is as long.
+// renewPause is the least time between two renewals of one neighbor, also after a failed one. A session that
+// ends sooner gets the pause of GoBGP, which is as long.
 //
 // GoBGP waits for 5 s after each end of a session, unless it sent the reset itself. Meanwhile it closes
 // connections that the neighbor opens, and keeps one that it has opened itself. By the end of the pause
 // a neighbor with a short hold time has closed that connection, so the next session ends at its start.
 const renewPause = 5 * time.Second
 
-// repairMin and repairMax limit the pauses before a failed renewal is repeated.
-const (
-	repairMin = time.Second
-	repairMax = 30 * time.Second
-)
-
-// renewal renews the sessions of e that went down, until e stops.
+// renewal renews the sessions of e that went down, until e stops. It repeats a renewal that failed.
 func (s *Server) renewal(e *engine) {
-	var repair <-chan time.Time
-	pauses := backoff.Pauses{Min: repairMin, Max: repairMax}
 	renewed := map[netip.Addr]time.Time{}
 	for {
 		select {
@@ -41,13 +32,9 @@ func (s *Server) renewal(e *engine) {
 				continue
 			}
 			renewed[neighbor] = now
-			if !s.renew(e, neighbor) {
-				pauses.Reset()
-				repair = time.After(pauses.Next())
-			}
-		case <-repair:
-			if repair = nil; !s.repair(e) {
-				repair = time.After(pauses.Next())
+			if err := s.renew(e, neighbor); err != nil {
+				s.log.Warn("renew the session", "neighbor", neighbor, "error", err)
+				time.AfterFunc(renewPause, func() { s.events.lose(neighbor) })
 			}
 		case <-e.life.Done():
 			return
@@ -55,33 +42,31 @@ func (s *Server) renewal(e *engine) {
 	}
 }
 
-// renew removes the neighbor and adds it again, if it still exists and has no session. GoBGP has no
-// other way to begin the next session without a pause. renew reports whether the neighbor exists
-// afterwards.
-func (s *Server) renew(e *engine, neighbor netip.Addr) bool {
+// renew removes a wanted neighbor without a session and adds it again. GoBGP has no other way to begin the
+// next session without a pause. An earlier attempt may have removed the neighbor, or left it without its
+// password (see removePeer).
+func (s *Server) renew(e *engine, neighbor netip.Addr) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.engine != e {
-		return true
+	i := slices.IndexFunc(s.wanted.Peers, func(p peering.Peer) bool { return p.Address == neighbor && !p.AdminDown })
+	if s.engine != e || i < 0 {
+		return nil
 	}
-	for name, p := range s.found.peers {
-		if p.Address != neighbor || p.AdminDown || !s.renewable(neighbor) {
-			continue
+	p := s.wanted.Peers[i]
+	a := application{Server: s, ctx: context.Background()}
+	if f, there := s.found.peers[p.Name()]; there {
+		if !f.AdminDown {
+			if p = f; !s.renewable(neighbor) {
+				return nil
+			}
 		}
-		a := application{Server: s, ctx: context.Background()}
-		if err := a.removePeer(p); err != nil {
-			s.log.Warn("renew the session", "neighbor", neighbor, "error", err)
-			return false
+		if err := a.removePeer(f); err != nil {
+			return err
 		}
-		delete(s.found.peers, name)
-		if err := a.addPeer(p); err != nil {
-			s.log.Warn("renew the session", "neighbor", neighbor, "error", err)
-			return false
-		}
-		s.log.Debug("renewed the session", "neighbor", neighbor)
-		return true
+		delete(s.found.peers, p.Name())
 	}
-	return true
+	s.log.Debug("renewing the session", "neighbor", neighbor)
+	return a.addPeer(p)
 }
 
 // renewable reports whether a renewal of the neighbor loses nothing: it has no session, is not over its
@@ -96,17 +81,4 @@ func (s *Server) renewable(neighbor netip.Addr) bool {
 		return f.GetMpGracefulRestart().GetState().GetRunning()
 	})
 	return p.GetSessionState() <= api.PeerState_SESSION_STATE_ACTIVE && p.GetAdminState() == api.PeerState_ADMIN_STATE_UP && !keeps
-}
-
-// repair repeats the last Apply: no other caller would, because the wanted State has not
-// changed. It reports whether all neighbors exist.
-func (s *Server) repair(e *engine) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.engine != e {
-		return true
-	}
-	a := s.again(context.Background())
-	c := peering.Diff(a.wanted, s.found.state())
-	return len(c.Replace)+len(c.Add) == 0
 }

@@ -141,7 +141,7 @@ func TestANeighborThatCannotBeAddedAgainIsRetried(t *testing.T) {
 }
 
 // The server holds a neighbor down before it removes it. Here the removal does not happen.
-func TestANeighborWhoseRemovalFailedIsRepaired(t *testing.T) {
+func TestANeighborWhoseRemovalFailedIsAddedAgain(t *testing.T) {
 	newWorld(t)
 	s := newServer(t)
 	p := peer("192.0.2.2")
@@ -158,8 +158,8 @@ func TestANeighborWhoseRemovalFailedIsRepaired(t *testing.T) {
 	if err := a.addPeer(held); err != nil {
 		t.Fatal(err)
 	}
-	if !s.repair(s.engine) {
-		t.Error("the server does not repair the neighbor")
+	if err := s.renew(s.engine, p.Address); err != nil {
+		t.Error(err)
 	}
 	if n := neighbors(t, s); len(n) != 1 || n[0].AdminDown || s.found.peers[p.Name()].Password == "" {
 		t.Errorf("the neighbors are %+v, want one that is not down and has its password", n)
