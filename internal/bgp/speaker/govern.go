@@ -180,8 +180,8 @@ func (t *task) decide(ctx context.Context) {
 		return // the neighbors in effect stay as they are
 	}
 	t.found.linkLocal = findLinkLocal(ctx, t.kernel, t.next.State, t.known.linkLocal)
-	by, err := findTaken(ctx, t.kernel, t.next.State.Peers, t.found.linkLocal)
-	if err == nil {
+	resolved, _ := t.next.State.Resolved(t.found.linkLocal)
+	if by, err := findTaken(ctx, t.kernel, resolved.Peers); err == nil {
 		t.taken = by
 	}
 }

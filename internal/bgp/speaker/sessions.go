@@ -1,8 +1,8 @@
 package speaker
 
 import (
+	"cmp"
 	"context"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -50,37 +50,25 @@ func (s *sessions) meet(now time.Time, state peering.State, there []peering.Neig
 // session is established for the first time, and keeps it. It gets no BFD session earlier: FRR
 // restarts its BFD session when BGP comes up, and ends BGP if that session was already up (FRR
 // issue 17337). A neighbor also gets one if its BGP session does not come up for a while.
-func wantedSessions(state peering.State, found map[string]netip.Addr, met map[string]bool) []bfd.Session {
+func wantedSessions(state peering.State, met map[string]bool) []bfd.Session {
 	var all []bfd.Session
 	for _, p := range state.Peers {
 		if p.BFD == nil || p.AdminDown || !met[p.Name()] {
 			continue
 		}
-		s := sessionWith(p.Options, p.Address)
-		if p.Interface != "" {
-			address, ok := found[p.Interface]
-			if !ok {
-				continue
-			}
-			s.Peer, s.Interface = address, p.Interface
-		}
-		all = append(all, s)
+		all = append(all, bfd.Session{
+			Peer: p.Address, Local: p.LocalAddress, Interface: cmp.Or(p.Interface, p.Device),
+			MinTransmit: p.BFD.MinTransmit, MinReceive: p.BFD.MinReceive, Multiplier: p.BFD.Multiplier,
+			Multihop: p.BFD.MinTTL > 0, MinTTL: p.BFD.MinTTL, Passive: p.BFD.Passive,
+		})
 	}
 	return all
-}
-
-func sessionWith(o peering.Options, peer netip.Addr) bfd.Session {
-	return bfd.Session{
-		Peer: peer, Local: o.LocalAddress, Interface: o.Device,
-		MinTransmit: o.BFD.MinTransmit, MinReceive: o.BFD.MinReceive, Multiplier: o.BFD.Multiplier,
-		Multihop: o.BFD.MinTTL > 0, MinTTL: o.BFD.MinTTL, Passive: o.BFD.Passive,
-	}
 }
 
 // setSessions gives BFD the sessions that the neighbors need.
 func (s *Speaker) setSessions(ctx context.Context, now time.Time) {
 	s.facts.Ask(s.sessions.meet(now, s.governing.applied.State, s.facts.neighbors))
-	wanted := wantedSessions(s.taken.applied(s.governing.applied.State), s.governing.linkLocal, s.sessions.met)
+	wanted := wantedSessions(s.governing.applied.sent, s.sessions.met)
 	if slices.Equal(wanted, s.sessions.set) && s.sessions.failure == "" {
 		return
 	}

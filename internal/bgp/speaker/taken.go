@@ -36,18 +36,14 @@ const (
 const bgpPort = 179
 
 // findTaken looks for sessions of other programs. If the kernel does not tell, there are none.
-func findTaken(ctx context.Context, kernel Kernel, peers []peering.Peer, found map[string]netip.Addr) (map[string]netip.AddrPort, error) {
+func findTaken(ctx context.Context, kernel Kernel, peers []peering.Peer) (map[string]netip.AddrPort, error) {
 	by := map[string]netip.AddrPort{}
 	var errs []error
 	for _, p := range peers {
-		address := p.Address
-		if p.Interface != "" {
-			address = found[p.Interface]
-		}
-		if p.AdminDown || !address.IsValid() {
+		if p.AdminDown {
 			continue
 		}
-		local, is, err := kernel.Taken(ctx, address, cmp.Or(p.Port, bgpPort))
+		local, is, err := kernel.Taken(ctx, p.Address, cmp.Or(p.Port, bgpPort))
 		if is {
 			by[p.Name()] = local
 		}
