@@ -40,34 +40,32 @@ func (a *application) apply() {
 	come := slices.Concat(c.Replace, c.Add)
 	a.removePeers(c.Remove)
 	a.engine.learn(a.events, a.wanted.Learns)
-	before, had := a.found.policies, a.marks()
+	before, had := a.found.policies, maps.Clone(a.routes)
 	if !a.policies() {
-		a.withdrawUnwanted()
+		a.withdrawUnwanted() // no policy lets more neighbors have them
 		a.withhold(come)
 		a.updatePeers(c.Update)
 		return
 	}
-	a.routes()
+	a.setRoutes()
 	a.removePeers(c.Replace)
 	a.refresh(before, had)
 	a.addPeers(come)
 	a.updatePeers(c.Update)
 }
 
-// routes sets the routes.
-func (a *application) routes() {
-	if a.wanted.Routes == nil {
-		return
+// setRoutes sets the routes, unless they are to stay.
+func (a *application) setRoutes() {
+	if a.wanted.Routes != nil {
+		a.noteRoutes(a.announce(a.ctx, a.wanted.Routes, a.wanted.Waiting))
 	}
-	a.noteRoutes(a.announce(a.ctx, a.wanted.Routes, a.wanted.Waiting))
 }
 
-// withdrawUnwanted withdraws the routes that are not wanted any more: no policy lets more neighbors have them.
+// withdrawUnwanted withdraws the routes that are not wanted any more, unless they are to stay.
 func (a *application) withdrawUnwanted() {
-	if a.wanted.Routes == nil {
-		return
+	if a.wanted.Routes != nil {
+		a.noteRoutes(a.change(a.ctx, nil, a.unwanted(a.wanted.Routes, a.wanted.Waiting)))
 	}
-	a.noteRoutes(a.change(a.ctx, nil, a.unwanted(a.wanted.Routes, a.wanted.Waiting)))
 }
 
 // noteRoutes records that the routes could not be set, if err is not nil.

@@ -49,6 +49,7 @@ func (a *application) addPeers(peers []peering.Peer) {
 		if _, there := a.found.peers[p.Name()]; there {
 			continue
 		}
+		a.events.forgetNeighbor(p.Address)
 		if err := a.addPeer(p); err != nil {
 			a.problem(p.Path, reasonRefused, fmt.Errorf("neighbor %s: %w", p.Name(), err))
 			continue

@@ -120,7 +120,8 @@ func inWords(text string) string {
 	return text
 }
 
-// forgetNeighbor drops the history of a neighbor that is removed: the reasons belong to its configuration.
+// forgetNeighbor drops the history of a neighbor that is removed or added: its reasons belong to an earlier
+// configuration. Events of the removed neighbor may come after the removal.
 func (e *events) forgetNeighbor(a netip.Addr) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,17 +148,6 @@ func (e *events) of(a netip.Addr) phase {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.sessions[a]
-}
-
-// retain removes the sessions of neighbors that no longer exist.
-func (e *events) retain(there map[netip.Addr]bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for a := range e.sessions {
-		if !there[a] {
-			delete(e.sessions, a)
-		}
-	}
 }
 
 func prefixOf(nlri bgp.NLRI) (netip.Prefix, bool) {

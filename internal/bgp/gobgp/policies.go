@@ -82,10 +82,10 @@ func (a *application) policies() bool {
 }
 
 // refresh applies the policies again to the routes of those neighbors for which they changed. had are the
-// marks that routes had before: GoBGP sends all routes again, so there must be no refresh for a change that
+// routes before: GoBGP sends all routes again, so there must be no refresh for a change that
 // concerns no route that stays. A route that gets another mark needs one: GoBGP asks the new policies whether
 // it has sent the route, and they know the former mark no more. After an error, the next Apply tries again.
-func (a *application) refresh(before policies, had map[netip.Prefix][]string) {
+func (a *application) refresh(before policies, had map[netip.Prefix]peering.Route) {
 	after := a.found.policies
 	if before.equal(after) {
 		return

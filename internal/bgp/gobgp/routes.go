@@ -26,25 +26,16 @@ func (s *Server) announce(ctx context.Context, routes []peering.Route, waiting [
 	return s.change(ctx, add, s.unwanted(routes, waiting))
 }
 
-// marks returns the marks of the originated routes that have some.
-func (s *Server) marks() map[netip.Prefix][]string {
-	all := map[netip.Prefix][]string{}
-	for prefix, r := range s.routes {
-		if len(r.Attributes.Marks) > 0 {
-			all[prefix] = r.Attributes.Marks
-		}
-	}
-	return all
-}
-
 // concerned returns the marks, before and now, of the originated routes that had some before.
-func (s *Server) concerned(before map[netip.Prefix][]string) map[string]bool {
+func (s *Server) concerned(before map[netip.Prefix]peering.Route) map[string]bool {
 	all := map[string]bool{}
-	for prefix, marks := range before {
-		if r, stays := s.routes[prefix]; stays {
-			for _, mark := range slices.Concat(marks, r.Attributes.Marks) {
-				all[mark] = true
-			}
+	for prefix, was := range before {
+		now, stays := s.routes[prefix]
+		if !stays || len(was.Attributes.Marks) == 0 {
+			continue
+		}
+		for _, mark := range slices.Concat(was.Attributes.Marks, now.Attributes.Marks) {
+			all[mark] = true
 		}
 	}
 	return all
@@ -71,33 +62,24 @@ func (s *Server) Change(ctx context.Context, add []peering.Route, withdraw []net
 	return s.change(ctx, add, withdraw)
 }
 
-// change adds before it withdraws. If GoBGP refuses a route, change does not record it, so that the
-// next announcement tries it again. If the route was to replace another one, the record of the
-// earlier route stays.
+// change adds before it withdraws. It does not record a route that GoBGP refuses, so that the next
+// announcement tries it again.
 func (s *Server) change(_ context.Context, add []peering.Route, withdraw []netip.Prefix) error {
 	var errs []error
-	var now []peering.Route
-	before := map[netip.Prefix]peering.Route{}
+	var valid []peering.Route
 	for _, r := range add {
 		if err := checkRoute(r); err != nil {
 			errs = append(errs, err)
-			continue
+		} else {
+			valid = append(valid, r)
 		}
-		if old, there := s.routes[r.Prefix]; there {
-			before[r.Prefix] = old
-		}
-		s.routes[r.Prefix] = r
-		now = append(now, r)
 	}
-	if err := s.originate(now); err != nil {
-		for _, r := range now {
-			if old, there := before[r.Prefix]; there {
-				s.routes[r.Prefix] = old
-			} else {
-				delete(s.routes, r.Prefix)
-			}
-		}
+	if err := s.originate(valid); err != nil {
 		errs = append(errs, err)
+	} else {
+		for _, r := range valid {
+			s.routes[r.Prefix] = r
+		}
 	}
 	return errors.Join(append(errs, s.withdraw(withdraw))...)
 }

@@ -22,10 +22,9 @@ import (
 func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) {
 	s.mu.Lock()
 	e := s.engine
-	known, there := map[netip.Addr]peering.Peer{}, map[netip.Addr]bool{}
+	known := map[netip.Addr]peering.Peer{}
 	for _, p := range s.found.peers {
 		known[p.Address] = p
-		there[p.Address] = true // the list lacks it for the moment of a renewal
 	}
 	s.mu.Unlock()
 	if e == nil {
@@ -37,11 +36,8 @@ func (s *Server) Neighbors(_ context.Context) ([]peering.NeighborStatus, error) 
 	}
 	var out []peering.NeighborStatus
 	for _, p := range peers {
-		n := s.neighbor(p, known)
-		there[n.Address] = true
-		out = append(out, n)
+		out = append(out, s.neighbor(p, known))
 	}
-	s.events.retain(there)
 	slices.SortFunc(out, func(a, b peering.NeighborStatus) int {
 		return cmp.Or(a.Address.Compare(b.Address), strings.Compare(a.Interface, b.Interface))
 	})
