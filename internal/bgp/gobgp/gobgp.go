@@ -125,14 +125,10 @@ func (s *Server) begin(g peering.Global) (effective peering.Global, problems []p
 func (s *Server) Stop(ctx context.Context, graceful bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.engine == nil {
+	e := s.engine
+	if e == nil {
 		return nil
 	}
-	return s.stop(ctx, graceful)
-}
-
-func (s *Server) stop(ctx context.Context, graceful bool) error {
-	e := s.engine
 	s.engine, s.found, s.wanted, s.restarted = nil, found{}, peering.State{}, time.Time{}
 	clear(s.routes)
 	s.live.Store(nil)
