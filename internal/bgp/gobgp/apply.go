@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"purelb.io/purelb/internal/bgp/peering"
 )
@@ -36,7 +37,7 @@ func (a *application) problem(path, reason string, err error) {
 // come between the new policies and their application to the neighbors, so that no neighbor gets a
 // route that either the former or the new policies keep from it.
 func (a *application) apply() {
-	c := peering.Diff(a.wanted, a.found.state())
+	c := peering.Diff(a.wanted.Peers, slices.SortedFunc(maps.Values(a.found.peers), byName))
 	come := slices.Concat(c.Replace, c.Add)
 	a.removePeers(c.Remove)
 	a.engine.learn(a.events, a.wanted.Learns)
@@ -86,11 +87,4 @@ func (a *application) withhold(peers []peering.Peer) {
 	}
 }
 
-// state returns all parts but the policies, sorted.
-func (f found) state() peering.State {
-	var s peering.State
-	for _, name := range slices.Sorted(maps.Keys(f.peers)) {
-		s.Peers = append(s.Peers, f.peers[name])
-	}
-	return s
-}
+func byName(a, b peering.Peer) int { return strings.Compare(a.Name(), b.Name()) }

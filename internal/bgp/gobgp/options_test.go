@@ -84,20 +84,6 @@ protocol bgp ours {
 	router.Await()
 }
 
-// Stop first holds the neighbor down.
-func TestAServerWithAnUnnumberedNeighborStops(t *testing.T) {
-	w := newWorld(t)
-	far := linkLocal(w.machine())
-	s := newServer(t)
-	for range 10 {
-		apply(t, s, state(unnumbered(peer("192.0.2.2"), far)))
-		neighborIs(t, s, far+"%eth0", "called", func(n peering.NeighborStatus) bool { return n.State == peering.Active })
-		if err := s.Stop(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // unnumbered returns p as the neighbor with a link-local address on eth0.
 func unnumbered(p peering.Peer, linkLocal string) peering.Peer {
 	p.Address, p.Interface, p.NextHops = netip.MustParseAddr(linkLocal+"%eth0"), "eth0", nil

@@ -10,6 +10,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
@@ -29,10 +30,7 @@ func newPathBuilder(now int64, asn uint32) *pathBuilder {
 }
 
 func (p *pathBuilder) path(r peering.Route) (*apiutil.Path, error) {
-	family := bgp.RF_IPv4_UC
-	if r.Prefix.Addr().Is6() {
-		family = bgp.RF_IPv6_UC
-	}
+	family := bgpFamily(addr.FamilyOf(r.Prefix.Addr()))
 	nlri, err := bgp.NewIPAddrPrefix(r.Prefix)
 	if err != nil {
 		return nil, fmt.Errorf("prefix %v: %w", r.Prefix, err)

@@ -42,11 +42,8 @@ func peerOf(p peering.Peer, restarting bool) *api.Peer {
 
 // familyOf returns f as unicast family.
 func familyOf(f addr.Family) *api.Family {
-	afi := api.Family_AFI_IP
-	if f == addr.V6 {
-		afi = api.Family_AFI_IP6
-	}
-	return &api.Family{Afi: afi, Safi: api.Family_SAFI_UNICAST}
+	number := bgpFamily(f)
+	return &api.Family{Afi: api.Family_Afi(number.Afi()), Safi: api.Family_Safi(number.Safi())}
 }
 
 // familiesOf sets graceful restart for every family. By default GoBGP negotiates it for no family,

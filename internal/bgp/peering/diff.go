@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Changes are the neighbors in which two States differ. They keep the order of the States.
+// Changes are the neighbors in which two lists differ. They keep the order of the lists.
 type Changes struct {
 	// Remove are the neighbors to remove, and Add those to add. Replace are the neighbors to remove and to add
 	// again, because a part of them cannot be changed.
@@ -15,14 +15,14 @@ type Changes struct {
 	Update []Peer
 }
 
-// Diff returns the changes from found to wanted, which have the same Global.
-func Diff(wanted, found State) Changes {
+// Diff returns the changes from found to wanted.
+func Diff(wanted, found []Peer) Changes {
 	var c Changes
 	before, stays := map[string]Peer{}, map[string]bool{}
-	for _, f := range found.Peers {
+	for _, f := range found {
 		before[f.Name()] = f
 	}
-	for _, w := range wanted.Peers {
+	for _, w := range wanted {
 		f, there := before[w.Name()]
 		stays[w.Name()] = true
 		switch {
@@ -34,14 +34,14 @@ func Diff(wanted, found State) Changes {
 			c.Update = append(c.Update, w)
 		}
 	}
-	c.Remove = slices.DeleteFunc(slices.Clone(found.Peers), func(f Peer) bool { return stays[f.Name()] })
+	c.Remove = slices.DeleteFunc(slices.Clone(found), func(f Peer) bool { return stays[f.Name()] })
 	return c
 }
 
 // Interrupts reports whether the change from found to wanted ends an established session that
 // wanted has too. A change of Global ends all sessions.
 func Interrupts(wanted, found State, there []NeighborStatus) bool {
-	interrupted := Diff(wanted, found).Replace
+	interrupted := Diff(wanted.Peers, found.Peers).Replace
 	if !reflect.DeepEqual(wanted.Global, found.Global) {
 		interrupted = wanted.Peers
 	}
