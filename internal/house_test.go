@@ -93,7 +93,7 @@ var house = []room{
 
 	{programs, "docs/examples/ipam-server", "api/ipam/v1", "process grpc"},
 
-	{testHelp, "internal/testing/netboxtest", "", "process http"},
+	{testHelp, "internal/testing/netboxtest", "internal/addr", "process http"},
 	{testHelp, "internal/testing/netboxtest/fakenetbox", "internal/testing/netboxtest", "process http"},
 	{testHelp, "internal/testing/ipamtest", "internal/addr internal/allocate/ipam", "process"},
 	{testHelp, "internal/testing/processes", "", "process exec"},

@@ -101,7 +101,7 @@ func TestEndDoesNotWaitForTheBackend(t *testing.T) {
 			s.SetFault(func(*http.Request) netboxtest.Fault { return netboxtest.HangReply })
 		},
 		"many slow requests": func(s *netboxtest.Server) {
-			s.Latency = func(*http.Request, int) time.Duration { return 15 * time.Second }
+			s.Latency = func(*http.Request) time.Duration { return 15 * time.Second }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -168,7 +168,7 @@ func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
 		b.NetBox.Parents = append(b.NetBox.Parents, config.NetBoxParent{Range: true, Start: netip.MustParseAddr("2001:db8::10")})
 		defer w.start(b)()
 		after(time.Second)
-		w.servers["netbox.example"].RemoveBlock(false, 1)
+		w.servers["netbox.example"].RemovePrefix(1)
 		w.ledger.want("lb", web)
 		after(10 * time.Minute)
 		w.ledger.want("lb", key("web", addr.V6))
@@ -204,7 +204,7 @@ func TestWrongTokenIsReadAgainOnce(t *testing.T) {
 	inGroup(t, func(w *world) {
 		w.ledger.want("lb", web)
 		after(10 * time.Second)
-		w.servers["netbox.example"].SetToken(netboxtest.AdminToken, netboxtest.Token{Expired: true})
+		w.servers["netbox.example"].SetToken(netboxtest.AdminToken, netboxtest.Token{Refusal: netboxtest.Expired})
 		w.ledger.want("lb", api)
 		w.ledger.giveUp("lb", web)
 		after(time.Second)

@@ -20,7 +20,7 @@ func TestLargerPrefixServesWaitingServices(t *testing.T) {
 		w.ledger.want("lb", v4(4)...)
 		after(time.Minute)
 		w.holds("lb", "web-0/v4=198.51.100.1 web-1/v4=198.51.100.2 waits:2")
-		s.ChangeBlock(false, id, func(b *netboxtest.Block) { b.Prefix = netip.MustParsePrefix("198.51.100.0/29") })
+		s.ChangePrefix(id, func(b *netboxtest.Block) { b.Prefix = netip.MustParsePrefix("198.51.100.0/29") })
 		w.ledger.want("lb", v4(4)[2:]...)
 		after(time.Minute)
 		w.holds("lb", "web-0/v4=198.51.100.1 web-1/v4=198.51.100.2 web-2/v4=198.51.100.3 web-3/v4=198.51.100.4")

@@ -19,7 +19,7 @@ func TestRotatedTokenIsTaken(t *testing.T) {
 		after(5 * time.Second)
 		s := w.servers["netbox.example"]
 		s.SetToken(newToken, netboxtest.Token{})
-		s.SetToken(netboxtest.AdminToken, netboxtest.Token{Expired: true})
+		s.SetToken(netboxtest.AdminToken, netboxtest.Token{Refusal: netboxtest.Expired})
 		w.ledger.want("a", v4(1)...)
 		after(time.Second)
 		kind, message := w.fault("a")

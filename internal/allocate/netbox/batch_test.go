@@ -67,7 +67,7 @@ func TestSecondParentServesWhenTheFirstIsFull(t *testing.T) {
 func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
 	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	p := b.pool("ipamtest")
-	b.RemoveBlock(false, 1)
+	b.RemovePrefix(1)
 	answers := p.Claim(t.Context(), []ipam.Claim{claimOf("web", addr.V4), claimOf("web", addr.V6), claimOf("other", addr.V4)})
 	want(t, answers[0].Err, ipam.KindMisconfigured)
 	want(t, answers[1].Err, "")

@@ -35,9 +35,9 @@ type memoryNetBox struct {
 // newMemoryNetBox returns a memoryNetBox for groups of the given mode.
 func newMemoryNetBox(t testing.TB, version string, mode mode) *memoryNetBox {
 	b := &memoryNetBox{Server: netboxtest.New(version), t: t}
-	b.AddVRF("lb-vrf", "64512:99", true)
+	b.AddVRF("lb-vrf", "64512:99")
 	b.AddTenant("IPAM PureLB", "ipam-purelb")
-	b.AddTag("LB managed", "lb-managed", "2196f3")
+	b.AddTag("LB managed", "lb-managed")
 	b.AddField(netboxtest.CustomField{Name: config.NetBoxField, Unique: true})
 	b.SetFault(b.loseOnce)
 	b.group = netbox.Group{Name: "default", Identity: netbox.Identity{Cluster: "ipamtest"}, NetBox: config.NetBox{

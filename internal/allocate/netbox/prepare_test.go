@@ -16,12 +16,12 @@ import (
 // given here.
 func withParents(t *testing.T, version string) *memoryNetBox {
 	b := newMemoryNetBox(t, version, inPrefixes) // prefix 1 in lb-vrf, range 1 in lb-vrf
-	b.AddVRF("other", "", true)
+	b.AddVRF("other", "")
 	for _, p := range []netboxtest.Block{
-		{Prefix: netip.MustParsePrefix("192.0.2.0/28"), VRF: "other"},             // 2
-		{Prefix: netip.MustParsePrefix("192.0.2.0/28")},                           // 3
-		{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Tenant: "ipam-purelb"}, // 4
-		{Prefix: netip.MustParsePrefix("2001:db8:4::/64")},                        // 5
+		{Prefix: netip.MustParsePrefix("192.0.2.0/28"), VRF: "other"}, // 2
+		{Prefix: netip.MustParsePrefix("192.0.2.0/28")},               // 3
+		{Prefix: netip.MustParsePrefix("198.51.100.0/24")},            // 4
+		{Prefix: netip.MustParsePrefix("2001:db8:4::/64")},            // 5
 	} {
 		b.AddBlock(p)
 	}

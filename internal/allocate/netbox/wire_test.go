@@ -191,7 +191,7 @@ func TestURLsOfEarlierVersionsWork(t *testing.T) {
 func TestOneRequestIsInFlightAtTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
-		b.Latency = func(*http.Request, int) time.Duration { return 10 * time.Millisecond }
+		b.Latency = func(*http.Request) time.Duration { return 10 * time.Millisecond }
 		c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 10, Transport: netboxtest.Transport(b.Server)})
 		if err != nil {
 			t.Fatal(err)

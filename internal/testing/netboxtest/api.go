@@ -3,9 +3,8 @@ package netboxtest
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"regexp"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,21 +25,14 @@ func detail(status int, text string) *failure {
 
 var errForbidden = detail(http.StatusForbidden, "You do not have permission to perform this action.")
 
-// route is a call that the server knows.
-type route struct {
-	pattern *regexp.Regexp
-	handle  func(s *Server, q *question) (*answer, error)
-	methods []string
-}
-
 // question is a request after parsing.
 type question struct {
 	r     *http.Request
 	token *Token
-	// id and ranges come from the path.
-	id     int64
-	ranges bool
-	body   any
+	// id comes from the path.
+	id    int64
+	query url.Values
+	body  map[string]any
 	// base is the URL by which the client reaches the server: "http://netbox.example".
 	base string
 }
@@ -50,81 +42,89 @@ type answer struct {
 	status int
 	body   any
 	etag   string
-	place  string
 }
 
 func ok(body any) *answer { return &answer{status: http.StatusOK, body: body} }
 
-var (
-	allMethods = []string{"GET", "POST", "PUT", "PATCH", "DELETE"}
-	routes     = []route{
-		{regexp.MustCompile(`^/api/status/$`), (*Server).status, []string{"GET"}},
-		{regexp.MustCompile(`^/api/ipam/(prefixes|ip-ranges)/$`), (*Server).blockList, []string{"GET", "POST"}},
-		{regexp.MustCompile(`^/api/ipam/(prefixes|ip-ranges)/([^/]+)/$`), (*Server).oneBlock, []string{"GET", "DELETE"}},
-		{regexp.MustCompile(`^/api/ipam/(prefixes|ip-ranges)/([^/]+)/available-ips/$`), (*Server).available, []string{"GET", "POST"}},
-		{regexp.MustCompile(`^/api/ipam/(ip-addresses)/$`), (*Server).addressList, allMethods},
-		{regexp.MustCompile(`^/api/ipam/(ip-addresses)/([^/]+)/$`), (*Server).oneAddress, allMethods},
-		{regexp.MustCompile(`^/api/extras/(custom-fields)/$`), (*Server).customFields, []string{"GET", "POST"}},
-		{regexp.MustCompile(`^/api/(ipam/vrfs|tenancy/tenants|extras/tags)/$`), (*Server).namedList, []string{"GET", "POST"}},
-	}
+// call is a request that the server knows.
+type call struct {
+	pattern string
+	// names are the parameters and the fields of the body that the request may have.
+	names  string
+	handle func(q *question) (*answer, error)
+}
+
+const (
+	ofLists     = " limit ordering fields id__gt"
+	ofAddresses = "status role tenant tags description dns_name custom_fields"
 )
 
+// calls lists the requests of the driver.
+func (s *Server) calls() []call {
+	calls := []call{
+		{"GET /api/status/", "", s.status},
+		{"GET /api/extras/custom-fields/", "name", s.listFields},
+		{"POST /api/extras/custom-fields/", "name type object_types unique filter_logic label description", s.makeField},
+		{"GET /api/tenancy/tenants/", "slug", s.listNamed(tenants)},
+		{"GET /api/extras/tags/", "slug", s.listNamed(tags)},
+		{"GET /api/ipam/ip-addresses/", "address parent vrf_id tenant status family" + ofLists, s.listAddresses},
+		{"POST /api/ipam/ip-addresses/", "address vrf " + ofAddresses, s.makeNamed},
+		{"GET /api/ipam/ip-addresses/{id}/", "fields", s.readAddress},
+		{"PATCH /api/ipam/ip-addresses/{id}/", ofAddresses, s.changeAddress},
+		{"DELETE /api/ipam/ip-addresses/{id}/", "", s.removeAddress},
+	}
+	for _, k := range []kind{prefixes, ranges} {
+		path := "/api/" + k.path + "/"
+		calls = append(calls,
+			call{"GET " + path, k.filter + ofLists, s.listBlocks(k)},
+			call{"GET " + path + "{id}/", "", s.readBlock(k)},
+			call{"POST " + path + "{id}/available-ips/", ofAddresses, s.makeFree(k)})
+	}
+	return calls
+}
+
+// handler serves the calls, and refuses all other requests.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, c := range s.calls() {
+		mux.HandleFunc(c.pattern+"{$}", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, c) })
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, pattern := mux.Handler(r)
+		if !strings.HasPrefix(pattern, r.Method) || !strings.HasSuffix(r.URL.Path, "/") || r.Header.Get("Accept") != "application/json" {
+			s.refuse(w, r, strange("no call of the driver"))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
 // serve answers one request.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	i := slices.IndexFunc(routes, func(c route) bool { return c.pattern.MatchString(r.URL.Path) })
-	if i < 0 {
-		s.noSuchPath(w, r)
-		return
-	}
-	match := routes[i].pattern.FindStringSubmatch(r.URL.Path)
-	a, err := s.answer(routes[i], match, r)
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, c call) {
+	a, err := s.answer(r, c)
 	if err != nil {
-		f := err.(*failure) //nolint:errorlint // handlers return no other error
-		if f.etag != "" {
-			w.Header().Set("ETag", f.etag)
-		}
-		s.writeJSON(w, f.status, f.body)
+		s.refuse(w, r, err.(*failure)) //nolint:errorlint // handlers return no other error
 		return
 	}
-	if a.etag != "" {
-		w.Header().Set("ETag", a.etag)
-	}
-	if a.place != "" {
-		w.Header().Set("Location", a.place)
-	}
-	if a.status == http.StatusNoContent {
-		w.WriteHeader(a.status)
-		return
-	}
-	s.writeJSON(w, a.status, a.body)
+	writeJSON(w, a.status, a.etag, a.body)
 }
 
-// noSuchPath answers a request whose path is unknown or lacks its final slash.
-func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request) {
-	slashed := r.URL.Path + "/"
-	known := slices.ContainsFunc(routes, func(c route) bool { return c.pattern.MatchString(slashed) })
-	s.complain(fmt.Sprintf("%s %s is not in the schema", r.Method, r.URL.Path))
-	if known && (r.Method == http.MethodGet || s.before("4.5.9")) {
-		if r.URL.RawQuery != "" {
-			slashed += "?" + r.URL.RawQuery
-		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Location", slashed)
-		w.WriteHeader(http.StatusMovedPermanently)
-		return
-	}
-	writeHTML(w, http.StatusNotFound, "Page Not Found")
-}
+// strange is the answer to a request that this server does not imitate.
+func strange(why string) *failure { return detail(http.StatusTeapot, why) }
 
-func (s *Server) complain(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.journal.complaint = append(s.journal.complaint, text)
+// refuse answers with f. It records strange requests.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *failure) {
+	if f.status == http.StatusTeapot {
+		s.mu.Lock()
+		s.journal.complaints = append(s.journal.complaints, fmt.Sprintf("%s %s: %v", r.Method, r.URL, f.body))
+		s.mu.Unlock()
+	}
+	writeJSON(w, f.status, f.etag, f.body)
 }
 
 // answer does the checks that all calls have in common.
-func (s *Server) answer(c route, match []string, r *http.Request) (*answer, error) {
-	q := &question{r: r, base: "http://" + r.Host}
+func (s *Server) answer(r *http.Request, c call) (*answer, error) {
+	q := &question{r: r, query: r.URL.Query(), base: "http://" + r.Host}
 	if r.TLS != nil {
 		q.base = "https://" + r.Host
 	}
@@ -132,68 +132,87 @@ func (s *Server) answer(c route, match []string, r *http.Request) (*answer, erro
 	if q.token, err = s.authenticate(r); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(c.methods, r.Method) {
-		return nil, detail(http.StatusMethodNotAllowed, fmt.Sprintf("Method %q not allowed.", r.Method))
-	}
-	if err := checkAccept(r, s.minor()); err != nil {
-		return nil, err
-	}
-	if len(match) > 2 {
-		if q.id, err = strconv.ParseInt(match[2], 10, 64); err != nil {
-			return nil, detail(http.StatusNotFound, "Not found.")
+	if id := r.PathValue("id"); id != "" {
+		if q.id, err = strconv.ParseInt(id, 10, 64); err != nil {
+			return nil, strange("no id")
 		}
 	}
-	q.ranges = len(match) > 1 && match[1] == "ip-ranges"
-	if q.token.ReadOnly && r.Method != http.MethodGet {
-		return nil, errForbidden
-	}
-	if q.body, err = readBody(r); err != nil {
+	if q.body, err = s.readBody(r); err != nil {
 		return nil, err
 	}
-	if err := s.checkSchema(q); err != nil {
-		return nil, err
+	if name := s.unknown(q, strings.Fields(c.names)); name != "" {
+		return nil, strange("not in a request of the driver: " + name)
 	}
-	return c.handle(s, q)
+	return c.handle(q)
+}
+
+// unknown returns the name of a parameter or field that the driver does not send, or not with this
+// value. NetBox itself ignores unknown names. It also ignores a filter for a custom field that does
+// not exist, which only a strict server refuses.
+func (s *Server) unknown(q *question, names []string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, values := range q.query {
+		known := slices.Contains(names, name) && (name != "ordering" || values[0] == "id")
+		if strings.HasPrefix(name, "cf_") && slices.Contains(names, "parent") {
+			known = s.fieldFilter(name) != nil || !s.Strict && !strings.Contains(strings.TrimSuffix(name, "__isw"), "__")
+		}
+		if !known {
+			return name
+		}
+	}
+	for name, value := range q.body {
+		if !slices.Contains(names, name) || !plausible(name, value) {
+			return name
+		}
+	}
+	return ""
+}
+
+// plausible says whether the driver sends such a value of a field.
+func plausible(name string, value any) bool {
+	isReference := func(v any) bool {
+		_, byID := v.(float64)
+		attributes, _ := v.(map[string]any)
+		_, bySlug := attributes["slug"].(string)
+		return byID || bySlug && len(attributes) == 1
+	}
+	isNot := func(v any) bool { return !isReference(v) }
+	switch value := value.(type) {
+	case []any:
+		return name != "tags" || !slices.ContainsFunc(value, isNot)
+	case map[string]any:
+		return name == "custom_fields" || isReference(value)
+	case float64:
+		return name == "vrf" || name == "tenant"
+	case string:
+		return name != "vrf" && name != "tenant"
+	}
+	return true
 }
 
 // authenticate returns the token of a request. Every refusal has status 403.
 func (s *Server) authenticate(r *http.Request) (*Token, error) {
-	refuse := func(text string) (*Token, error) { return nil, detail(http.StatusForbidden, text) }
-	header := r.Header.Get("Authorization")
-	scheme, secret, _ := strings.Cut(header, " ")
-	scheme = strings.ToLower(scheme)
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	old := s.before("4.5.0")
-	switch {
-	case scheme != "token" && (old || scheme != "bearer"):
-		return refuse("Authentication credentials were not provided.")
-	case secret == "" && old:
-		return refuse("Invalid token header. No credentials provided.")
-	case secret == "":
-		return refuse(`Invalid authorization header: Must be in the form "Bearer <key>.<token>" or "Token <token>"`)
-	case strings.Contains(secret, " ") && old:
-		return refuse("Invalid token header. Token string should not contain spaces.")
-	}
 	s.mu.Lock()
 	t := s.tokens[secret]
 	s.mu.Unlock()
-	v2 := strings.HasPrefix(secret, "nbt_") && !old
+	refusal := ""
 	switch {
-	case v2 && !strings.Contains(secret, "."):
-		return refuse("Invalid authorization header: Could not parse key from v2 token. Did you mean to use 'Token' instead of 'Bearer'?")
-	case t == nil && old:
-		return refuse("Invalid token")
-	case t == nil && v2:
-		return refuse("Invalid v2 token")
-	case t == nil:
-		return refuse("Invalid v1 token")
-	case t.OtherIP:
-		return refuse("Source IP 127.0.0.1 is not permitted to authenticate using this token.")
-	case t.Disabled:
-		return refuse("Token disabled")
-	case t.Expired:
-		return refuse("Token expired")
-	case t.Inactive:
-		return refuse("User inactive")
+	case scheme != "Token" && (old || scheme != "Bearer"):
+		refusal = "Authentication credentials were not provided."
+	case t != nil:
+		refusal = t.Refusal
+	case old:
+		refusal = "Invalid token"
+	case strings.HasPrefix(secret, "nbt_"):
+		refusal = "Invalid v2 token"
+	default:
+		refusal = "Invalid v1 token"
+	}
+	if refusal != "" {
+		return nil, detail(http.StatusForbidden, refusal)
 	}
 	return t, nil
 }
@@ -206,71 +225,38 @@ func (t *Token) may(right string) error {
 	return errForbidden
 }
 
-func (t *Token) sees(a Address) bool {
-	return (t.Visible == nil || t.Visible(a)) && t.may("ipam.view_ipaddress") == nil
-}
-
 func (t *Token) writes(a Address) bool { return t.Writable == nil || t.Writable(a) }
 
-func checkAccept(r *http.Request, version string) error {
-	accept := r.Header.Get("Accept")
-	_, wanted, given := strings.Cut(accept, "version=")
-	if given && wanted != version {
-		return detail(http.StatusNotAcceptable, `Invalid version in "Accept" header.`)
-	}
-	if accept != "" && !strings.Contains(accept, "application/json") && !strings.Contains(accept, "*/*") {
-		return detail(http.StatusNotAcceptable, "Could not satisfy the request Accept header.")
-	}
-	return nil
-}
-
-// readBody reads JSON. Like gunicorn and NetBox, it treats a body without a length as empty.
-func readBody(r *http.Request) (any, error) {
-	if r.ContentLength <= 0 {
+// readBody reads an object. Like gunicorn and NetBox, a server that is not strict treats a body
+// without a length as empty.
+func (s *Server) readBody(r *http.Request) (body map[string]any, err error) {
+	switch {
+	case r.Method == http.MethodGet || r.ContentLength == 0:
 		return nil, nil
-	}
-	media := r.Header.Get("Content-Type")
-	if kind, _, _ := strings.Cut(media, ";"); kind != "application/json" {
-		return nil, detail(http.StatusUnsupportedMediaType, fmt.Sprintf("Unsupported media type %q in request.", media))
-	}
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, detail(http.StatusBadRequest, "JSON parse error - the body ends too early")
-	}
-	var body any
-	if err := json.Unmarshal(text, &body); err != nil {
-		return nil, detail(http.StatusBadRequest, "JSON parse error - "+parseError(text))
+	case r.ContentLength < 0 && s.Strict:
+		return nil, strange("a body without a length")
+	case r.ContentLength < 0:
+		return nil, nil
+	case r.Header.Get("Content-Type") != "application/json" || json.NewDecoder(r.Body).Decode(&body) != nil:
+		return nil, strange("the body is no JSON object")
 	}
 	return body, nil
 }
 
-// parseError returns the position at which Python stops, as far as tests need it.
-func parseError(text []byte) string {
-	var at int
-	var v any
-	d := json.NewDecoder(strings.NewReader(string(text)))
-	if d.Decode(&v) != nil {
-		if at = len(text); text[0] != '{' {
-			at = 0
-		}
+func writeJSON(w http.ResponseWriter, status int, etag string, body any) {
+	if etag != "" {
+		w.Header().Set("ETag", etag)
 	}
-	return fmt.Sprintf("Expecting value: line 1 column %d (char %d)", at+1, at)
-}
-
-func (s *Server) writeJSON(w http.ResponseWriter, status int, body any) {
+	if status == http.StatusNoContent {
+		w.WriteHeader(status)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("API-Version", s.minor())
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-func writeHTML(w http.ResponseWriter, status int, title string) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "<!DOCTYPE html><html><head><title>%s</title></head><body></body></html>", title)
-}
-
 // status returns the version to any client with a valid token.
 func (s *Server) status(*question) (*answer, error) {
-	return ok(map[string]any{"netbox-version": s.Version, "netbox-full-version": s.Version, "plugins": map[string]any{}}), nil
+	return ok(map[string]any{"netbox-version": s.Version}), nil
 }

@@ -1,20 +1,39 @@
 package netboxtest
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
 )
 
-// named is an object that other objects refer to: a VRF, tenant, tag, role or site.
+// kind is a kind of objects other than addresses.
+type kind struct {
+	// path is the path of the objects, and class their name in messages.
+	path, class string
+	// right is the permission to view the objects.
+	right string
+	// filter is the parameter by which the driver looks for a block.
+	filter string
+}
+
+var (
+	vrfs     = kind{"ipam/vrfs", "VRF", "ipam.view_vrf", ""}
+	tenants  = kind{"tenancy/tenants", "Tenant", "tenancy.view_tenant", ""}
+	tags     = kind{"extras/tags", "Tag", "extras.view_tag", ""}
+	prefixes = kind{"ipam/prefixes", "Prefix", "ipam.view_prefix", "prefix"}
+	ranges   = kind{"ipam/ip-ranges", "IPRange", "ipam.view_iprange", "start_address"}
+)
+
+// named is an object that other objects refer to: a VRF, tenant or tag.
 type named struct {
-	kind   string // its path: "ipam/vrfs"
-	id     int64
-	name   string
-	slug   string
-	rd     string // of a VRF
-	unique bool   // of a VRF
-	color  string // of a tag
+	kind kind
+	id   int64
+	name string
+	slug string // the name, for a VRF
+	rd   string // of a VRF
+	// loose is a VRF in which addresses may be equal.
+	loose bool
 }
 
 // CustomField is a custom field of text.
@@ -25,8 +44,9 @@ type CustomField struct {
 	Unique      bool
 	FilterLogic string // default: exact
 	ObjectTypes []string
-	label, text string
 }
+
+func (f CustomField) ofAddresses() bool { return slices.Contains(f.ObjectTypes, "ipam.ipaddress") }
 
 // Block is a prefix, or an IP range when it has an End.
 type Block struct {
@@ -34,38 +54,32 @@ type Block struct {
 	// Prefix is the prefix itself, or the first address of a range with its mask.
 	Prefix netip.Prefix
 	End    netip.Addr
-	// VRF is a name, "" for the global table. Tenant, Role, Site and Tags are slugs.
-	VRF, Tenant, Role, Site string
-	Tags                    []string
-	IsPool                  bool
-	// Populated and Utilized are marks.
-	Populated, Utilized bool
-	// Status is the status of the block. Default: active.
-	Status      string
-	Description string
-	Fields      map[string]any
+	// VRF is a name, "" for the global table.
+	VRF string
+	// IsPool and Populated are marks.
+	IsPool, Populated bool
 }
 
 func (b Block) isRange() bool { return b.End.IsValid() }
 
-func (b Block) contains(a netip.Addr) bool {
+func (b Block) kind() kind {
 	if b.isRange() {
-		return !a.Less(b.Prefix.Addr()) && !b.End.Less(a)
+		return ranges
 	}
-	return b.Prefix.Contains(a)
+	return prefixes
 }
 
 // Address is an IP address.
 type Address struct {
-	ID          int64
-	Prefix      netip.Prefix
+	ID     int64
+	Prefix netip.Prefix
+	// VRF is a name, "" for the global table. Tenant and Tags are slugs.
 	VRF, Tenant string
 	Tags        []string
 	Status      string
 	Role        string
 	DNSName     string
 	Description string
-	Comments    string
 	Fields      map[string]any
 
 	created, updated time.Time
@@ -88,8 +102,6 @@ type database struct {
 	last      map[string]int64 // ids
 }
 
-func newDatabase() database { return database{last: map[string]int64{}} }
-
 // next returns an id for a kind of objects. No id is used twice.
 func (db *database) next(kind string, wanted int64) int64 {
 	if wanted == 0 {
@@ -99,52 +111,35 @@ func (db *database) next(kind string, wanted int64) int64 {
 	return wanted
 }
 
-func (db *database) find(kind, slug string) *named {
-	i := slices.IndexFunc(db.named, func(n named) bool {
-		return n.kind == kind && (n.slug == slug && slug != "" || kind == vrfs && n.name == slug && slug != "")
-	})
+func first[T any](list []T, is func(T) bool) *T {
+	i := slices.IndexFunc(list, is)
 	if i < 0 {
 		return nil
 	}
-	return &db.named[i]
+	return &list[i]
+}
+
+func (db *database) find(k kind, slug string) *named {
+	return first(db.named, func(n named) bool { return n.kind == k && n.slug == slug })
+}
+
+func (db *database) numbered(k kind, id string) *named {
+	return first(db.named, func(n named) bool { return n.kind == k && fmt.Sprint(n.id) == id })
 }
 
 func (db *database) field(name string) *CustomField {
-	i := slices.IndexFunc(db.fields, func(f CustomField) bool { return f.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &db.fields[i]
+	return first(db.fields, func(f CustomField) bool { return f.Name == name })
 }
 
-// fieldsOf returns the custom fields of a type of objects, with their values if they are set.
-func (db *database) fieldsOf(objectType string, set map[string]any) map[string]any {
-	all := map[string]any{}
-	for _, f := range db.fields {
-		if slices.Contains(f.ObjectTypes, objectType) {
-			all[f.Name] = set[f.Name]
-		}
-	}
-	return all
+func (db *database) block(k kind, id int64) *Block {
+	return first(db.blocks, func(b Block) bool { return b.kind() == k && b.ID == id })
 }
 
-func (db *database) block(ranges bool, id int64) *Block {
-	i := slices.IndexFunc(db.blocks, func(b Block) bool { return b.isRange() == ranges && b.ID == id })
-	if i < 0 {
-		return nil
-	}
-	return &db.blocks[i]
+func (db *database) address(id int64) *Address {
+	return first(db.addresses, func(a Address) bool { return a.ID == id })
 }
 
-const (
-	vrfs    = "ipam/vrfs"
-	tenants = "tenancy/tenants"
-	tags    = "extras/tags"
-	roles   = "ipam/roles"
-	sites   = "dcim/sites"
-)
-
-func (db *database) addField(f CustomField) int64 {
+func (db *database) addField(f CustomField) *CustomField {
 	f.ID = db.next("fields", f.ID)
 	if f.Type == "" {
 		f.Type = "text"
@@ -156,11 +151,7 @@ func (db *database) addField(f CustomField) int64 {
 		f.ObjectTypes = []string{"ipam.ipaddress"}
 	}
 	db.fields = append(db.fields, f)
-	return f.ID
-}
-
-func (db *database) removeBlock(ranges bool, id int64) {
-	db.blocks = slices.DeleteFunc(db.blocks, func(b Block) bool { return b.isRange() == ranges && b.ID == id })
+	return &f
 }
 
 func (db *database) addAddress(a Address, now time.Time) int64 {
@@ -178,12 +169,4 @@ func (db *database) addAddress(a Address, now time.Time) int64 {
 
 func (db *database) removeAddress(id int64) {
 	db.addresses = slices.DeleteFunc(db.addresses, func(a Address) bool { return a.ID == id })
-}
-
-// byNumber is NetBox's order of addresses.
-func byNumber(a, b Address) int {
-	if c := a.ip().Compare(b.ip()); c != 0 {
-		return c
-	}
-	return int(a.ID - b.ID)
 }

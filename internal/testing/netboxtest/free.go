@@ -4,76 +4,73 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"purelb.io/purelb/internal/addr"
 )
 
-// free returns the first n addresses that b offers.
-func (s *Server) free(b Block, n int) []netip.Addr {
-	first, last := b.Prefix.Addr(), b.End
-	if !b.isRange() {
-		first, last = bounds(b)
-	} else if b.Populated {
-		return nil
+// free returns the first address that b offers. The zero Addr means that b is full.
+func (s *Server) free(b Block) netip.Addr {
+	if b.Populated {
+		return netip.Addr{}
 	}
-	var list []netip.Addr
-	for a := first; len(list) < n && a.IsValid() && !last.Less(a); a = a.Next() {
+	last := b.last()
+	for a := b.first(); a.IsValid() && !last.Less(a); a = a.Next() {
 		if !s.inUse(b, a) {
-			list = append(list, a)
+			return a
 		}
 	}
-	return list
+	return netip.Addr{}
 }
 
-// bounds returns the first and the last address that b offers. It leaves out the network and the
-// broadcast address.
-func bounds(b Block) (netip.Addr, netip.Addr) {
-	first, last := b.Prefix.Addr(), lastOf(b.Prefix)
-	bits := 128
-	if first.Is4() {
-		bits = 32
-	}
-	if b.IsPool || bits-b.Prefix.Bits() < 2 {
-		return first, last
-	}
-	if first.Is4() {
-		return first.Next(), last.Prev()
-	}
-	return first.Next(), last
+// narrow says that b offers the network and the broadcast address too.
+func (b Block) narrow() bool {
+	return b.isRange() || b.IsPool || b.Prefix.Addr().BitLen()-b.Prefix.Bits() < 2
 }
 
-func lastOf(p netip.Prefix) netip.Addr {
-	bytes := p.Addr().AsSlice()
-	for i := p.Bits(); i < len(bytes)*8; i++ {
-		bytes[i/8] |= 0x80 >> (i % 8)
+// first returns the first address that b offers.
+func (b Block) first() netip.Addr {
+	if b.narrow() {
+		return b.Prefix.Addr()
 	}
-	a, _ := netip.AddrFromSlice(bytes)
-	return a
+	return b.Prefix.Addr().Next()
 }
+
+// last returns the last address that b offers.
+func (b Block) last() netip.Addr {
+	if b.isRange() {
+		return b.End
+	}
+	last := addr.Last(b.Prefix)
+	if b.narrow() || last.Is6() {
+		return last
+	}
+	return last.Prev()
+}
+
+// contains says whether a is in the range b.
+func (b Block) contains(a netip.Addr) bool { return !a.Less(b.Prefix.Addr()) && !b.End.Less(a) }
 
 // inUse reports whether ip is taken in a block. Before 4.6.3 a range also compares the mask.
 func (s *Server) inUse(b Block, ip netip.Addr) bool {
-	container := b.Status == "container" && b.VRF == "" && !b.isRange()
-	for _, a := range s.db.addresses {
-		sameMask := !b.isRange() || !s.before("4.6.3") || a.Prefix.Bits() == b.Prefix.Bits()
-		if a.ip() == ip && (a.VRF == b.VRF || container) && sameMask {
-			return true
-		}
-	}
-	return slices.ContainsFunc(s.db.blocks, func(r Block) bool {
-		return !b.isRange() && r.isRange() && r.Populated && r.VRF == b.VRF && r.contains(ip)
-	})
+	anyMask := !b.isRange() || !s.before("4.6.3")
+	return slices.ContainsFunc(s.db.addresses, func(a Address) bool {
+		return a.ip() == ip && a.VRF == b.VRF && (anyMask || a.Prefix.Bits() == b.Prefix.Bits())
+	}) || !b.isRange() && s.populated(b.VRF, ip) != nil
+}
+
+// populated returns the range with ip that is marked as populated, or nil.
+func (s *Server) populated(vrf string, ip netip.Addr) *Block {
+	return first(s.db.blocks, func(r Block) bool { return r.isRange() && r.Populated && r.VRF == vrf && r.contains(ip) })
 }
 
 // overlap returns the address that a duplicates, or nil. Addresses with certain roles may be equal.
 func (s *Server) overlap(a Address) *Address {
 	shared := strings.Fields("anycast vip vrrp hsrp glbp carp")
-	if v := s.db.find(vrfs, a.VRF); v != nil && !v.unique || v == nil && !s.GlobalUnique {
+	if v := s.db.find(vrfs, a.VRF); v != nil && v.loose {
 		return nil
 	}
-	for i, o := range s.db.addresses {
+	return first(s.db.addresses, func(o Address) bool {
 		both := slices.Contains(shared, a.Role) && slices.Contains(shared, o.Role)
-		if o.ID != a.ID && o.VRF == a.VRF && o.ip() == a.ip() && !both {
-			return &s.db.addresses[i]
-		}
-	}
-	return nil
+		return o.ID != a.ID && o.VRF == a.VRF && o.ip() == a.ip() && !both
+	})
 }

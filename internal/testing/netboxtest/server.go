@@ -2,10 +2,10 @@
 // 4.6.8 to recorded requests (testdata). Some of these answers are surprising. All claims share
 // one lock. NetBox completes a request after its client gave up. An error may come after the
 // commit. NetBox ignores unknown filters and fields, and chunked bodies. Some roles allow equal
-// addresses. A list succeeds or fails as a whole.
+// addresses.
 //
-// It has the calls that the driver and its tests make, and refuses all others. It has the calls for
-// prefixes, IP ranges and IP addresses, and the main calls for VRFs, tenants, tags and custom fields.
+// It has the calls that the driver makes, with the parameters and fields that the driver uses. It
+// refuses all others, so the recordings prove all that the driver relies on.
 package netboxtest
 
 import (
@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -34,16 +33,16 @@ type Server struct {
 	Version string
 	// MaxPageSize limits pages, as the setting of NetBox does.
 	MaxPageSize int
-	// GlobalUnique is the setting ENFORCE_GLOBAL_UNIQUE.
-	GlobalUnique bool
-	// Strict refuses requests with a parameter or field that the schema does not know.
+	// Strict refuses a body without a length, and a filter for a custom field that does not exist.
 	// NetBox ignores them.
 	Strict bool
 	// Now is the clock of created and last_updated.
 	Now func() time.Time
 	// Latency returns how long a request takes. If the request needs the lock, it holds the lock
 	// meanwhile. nil means no delay.
-	Latency func(r *http.Request, objects int) time.Duration
+	Latency func(r *http.Request) time.Duration
+
+	calling http.Handler
 
 	faults sync.Mutex // guards fault
 	fault  func(r *http.Request) Fault
@@ -75,28 +74,31 @@ const (
 
 // Token is an API token, with the permissions of its user.
 type Token struct {
-	ReadOnly, Expired, Disabled, Inactive, OtherIP bool
+	// Refusal says why the server does not accept the token, such as Expired. "" means that it does.
+	Refusal string
 	// Rights are permissions such as "ipam.view_prefix". nil means those of a superuser.
 	Rights []string
 	// Writable limits the addresses that the token may change. nil means all.
 	Writable func(a Address) bool
-	// Visible limits the addresses that the token may see. nil means all.
-	Visible func(a Address) bool
 }
+
+// The texts of a Refusal.
+const (
+	Expired  = "Token expired"
+	Disabled = "Token disabled"
+)
 
 // journal is the record of the requests, for tests.
 type journal struct {
-	requests  []Request
-	inFlight  int
-	most      int
-	complaint []string
+	requests   []Request
+	inFlight   int
+	most       int
+	complaints []string
 }
 
 // Request is a request that the server received.
 type Request struct {
 	Method, Path string
-	// Objects is the number of objects in the body.
-	Objects int
 	// Status is the status of the answer, 0 if there was none.
 	Status int
 }
@@ -104,15 +106,15 @@ type Request struct {
 // New returns an empty server of a version, with a token that may do everything.
 func New(version string) *Server {
 	s := &Server{
-		Version:      version,
-		MaxPageSize:  1000,
-		GlobalUnique: true,
-		Strict:       true,
-		Now:          time.Now,
-		lock:         make(chan struct{}, 1),
-		tokens:       map[string]*Token{AdminToken: {}},
-		db:           newDatabase(),
+		Version:     version,
+		MaxPageSize: 1000,
+		Strict:      true,
+		Now:         time.Now,
+		lock:        make(chan struct{}, 1),
+		tokens:      map[string]*Token{AdminToken: {}},
+		db:          database{last: map[string]int64{}},
 	}
+	s.calling = s.handler()
 	s.lock <- struct{}{}
 	return s
 }
@@ -145,12 +147,11 @@ func (s *Server) MostInFlight() int {
 	return s.journal.most
 }
 
-// Complaints returns the parameters and fields that a strict server refused, because the
-// schema does not know them.
+// Complaints returns the requests that the server refused because it does not imitate them.
 func (s *Server) Complaints() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.journal.complaint)
+	return slices.Clone(s.journal.complaints)
 }
 
 // ServeHTTP answers a request. It completes the request even if the client goes away
@@ -164,7 +165,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := s.begin(r)
 	result := httptest.NewRecorder()
 	gone := r.Context()
-	s.serve(result, r.WithContext(context.WithoutCancel(gone)))
+	s.calling.ServeHTTP(result, r.WithContext(context.WithoutCancel(gone)))
 	s.end(n, result.Code)
 	switch fault {
 	case FailAfter:
@@ -218,9 +219,9 @@ func (s *Server) end(n, status int) {
 }
 
 // work sleeps for the Latency of a request.
-func (s *Server) work(r *http.Request, objects int) {
+func (s *Server) work(r *http.Request) {
 	if s.Latency != nil {
-		<-time.After(s.Latency(r, objects))
+		<-time.After(s.Latency(r))
 	}
 }
 
@@ -232,4 +233,8 @@ func (s *Server) before(version string) bool {
 	return slices.Compare(a[:], b[:]) < 0
 }
 
-func (s *Server) minor() string { return s.Version[:strings.LastIndex(s.Version, ".")] }
+func writeHTML(w http.ResponseWriter, status int, title string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, "<!DOCTYPE html><html><head><title>%s</title></head><body></body></html>", title)
+}

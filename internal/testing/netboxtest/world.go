@@ -7,14 +7,14 @@ import (
 func (s *Server) add(n named) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.id = s.db.next(n.kind, 0)
+	n.id = s.db.next(n.kind.path, 0)
 	s.db.named = append(s.db.named, n)
 	return n.id
 }
 
-// AddVRF adds a VRF. rd may be "".
-func (s *Server) AddVRF(name, rd string, unique bool) int64 {
-	return s.add(named{kind: vrfs, name: name, rd: rd, unique: unique})
+// AddVRF adds a VRF, in which addresses are unique. rd may be "".
+func (s *Server) AddVRF(name, rd string) int64 {
+	return s.add(named{kind: vrfs, name: name, slug: name, rd: rd})
 }
 
 // AddTenant adds a tenant.
@@ -23,25 +23,15 @@ func (s *Server) AddTenant(name, slug string) int64 {
 }
 
 // AddTag adds a tag.
-func (s *Server) AddTag(name, slug, color string) int64 {
-	return s.add(named{kind: tags, name: name, slug: slug, color: color})
-}
-
-// AddRole adds a role of prefixes and ranges.
-func (s *Server) AddRole(name, slug string) int64 {
-	return s.add(named{kind: roles, name: name, slug: slug})
-}
-
-// AddSite adds a site.
-func (s *Server) AddSite(name, slug string) int64 {
-	return s.add(named{kind: sites, name: name, slug: slug})
+func (s *Server) AddTag(name, slug string) int64 {
+	return s.add(named{kind: tags, name: name, slug: slug})
 }
 
 // AddField adds a custom field of text. If f names no object types, it is a field of IP addresses.
-func (s *Server) AddField(f CustomField) int64 {
+func (s *Server) AddField(f CustomField) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.db.addField(f)
+	s.db.addField(f)
 }
 
 // RemoveField removes a custom field together with its filter.
@@ -55,26 +45,23 @@ func (s *Server) RemoveField(name string) {
 func (s *Server) AddBlock(b Block) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b.Status == "" {
-		b.Status = "active"
-	}
-	b.ID = s.db.next(kindOfBlock(b.isRange()), b.ID)
+	b.ID = s.db.next(b.kind().path, b.ID)
 	s.db.blocks = append(s.db.blocks, b)
 	return b.ID
 }
 
-// ChangeBlock changes a prefix or range.
-func (s *Server) ChangeBlock(ranges bool, id int64, change func(*Block)) {
+// ChangePrefix changes a prefix.
+func (s *Server) ChangePrefix(id int64, change func(*Block)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	change(s.db.block(ranges, id))
+	change(s.db.block(prefixes, id))
 }
 
-// RemoveBlock removes a prefix or range. Its addresses stay.
-func (s *Server) RemoveBlock(ranges bool, id int64) {
+// RemovePrefix removes a prefix. Its addresses stay.
+func (s *Server) RemovePrefix(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.db.removeBlock(ranges, id)
+	s.db.blocks = slices.DeleteFunc(s.db.blocks, func(b Block) bool { return !b.isRange() && b.ID == id })
 }
 
 // AddAddress adds an address without any check, as other users of NetBox do.
@@ -88,26 +75,10 @@ func (s *Server) AddAddress(a Address) int64 {
 func (s *Server) ChangeAddress(id int64, change func(*Address)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.db.addresses {
-		if s.db.addresses[i].ID == id {
-			change(&s.db.addresses[i])
-			s.db.addresses[i].updated = s.Now()
-		}
+	if a := s.db.address(id); a != nil {
+		change(a)
+		a.updated = s.Now()
 	}
-}
-
-// RemoveAddress removes an address.
-func (s *Server) RemoveAddress(id int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.db.removeAddress(id)
-}
-
-// NextID sets the id of the next new address.
-func (s *Server) NextID(id int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.db.last["addresses"] = id - 1
 }
 
 // Addresses returns all addresses that NetBox holds, ascending.
@@ -115,6 +86,11 @@ func (s *Server) Addresses() []Address {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := slices.Clone(s.db.addresses)
-	slices.SortFunc(list, byNumber)
+	slices.SortFunc(list, func(a, b Address) int {
+		if c := a.ip().Compare(b.ip()); c != 0 {
+			return c
+		}
+		return int(a.ID - b.ID)
+	})
 	return list
 }

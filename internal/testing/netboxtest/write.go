@@ -16,6 +16,107 @@ var (
 	dnsName         = regexp.MustCompile(`^([0-9A-Za-z_-]+|\*)(\.[0-9A-Za-z_-]+)*\.?$`)
 )
 
+// change does a request that changes an address. It holds the lock of NetBox meanwhile.
+func (s *Server) change(q *question, right string, do func() (*answer, error)) (*answer, error) {
+	if err := q.token.may(right); err != nil {
+		return nil, err
+	}
+	<-s.lock
+	defer func() { s.lock <- struct{}{} }()
+	s.work(q.r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return do()
+}
+
+// makeFree makes the first free address of a block.
+func (s *Server) makeFree(k kind) func(*question) (*answer, error) {
+	return func(q *question) (*answer, error) {
+		return s.change(q, "ipam.add_ipaddress", func() (*answer, error) {
+			b := s.db.block(k, q.id)
+			if b == nil || q.token.may(k.right) != nil {
+				return nil, noMatch(k.class)
+			}
+			ip := s.free(*b)
+			if !ip.IsValid() {
+				return nil, detail(http.StatusConflict, "Insufficient resources are available to satisfy the request")
+			}
+			_, a, err := s.create(q, Address{Prefix: netip.PrefixFrom(ip, b.Prefix.Bits()), VRF: b.VRF})
+			return a, err
+		})
+	}
+}
+
+// makeNamed makes the address that the client names.
+func (s *Server) makeNamed(q *question) (*answer, error) {
+	text, _ := q.body["address"].(string)
+	p, err := netip.ParsePrefix(text)
+	if err != nil || p.Bits() == 0 {
+		return nil, strange("not an address with a mask: " + text)
+	}
+	return s.change(q, "ipam.add_ipaddress", func() (*answer, error) {
+		made, a, err := s.create(q, Address{Prefix: p})
+		if err == nil {
+			a.etag = s.etag(made)
+		}
+		return a, err
+	})
+}
+
+// create makes an address with the fields of the body.
+func (s *Server) create(q *question, a Address) (Address, *answer, error) {
+	a.Status, a.Fields = "active", map[string]any{}
+	if err := s.apply(q, &a); err != nil {
+		return a, nil, err
+	}
+	s.db.addAddress(a, s.Now())
+	made := s.db.addresses[len(s.db.addresses)-1]
+	return made, &answer{status: http.StatusCreated, body: s.renderAddress(made)}, nil
+}
+
+// changeAddress changes an address as the body says.
+func (s *Server) changeAddress(q *question) (*answer, error) {
+	return s.change(q, "ipam.change_ipaddress", func() (*answer, error) {
+		a, err := s.writable(q)
+		if err != nil {
+			return nil, err
+		}
+		changed := *a
+		changed.Fields = maps.Clone(a.Fields)
+		if err := s.apply(q, &changed); err != nil {
+			return nil, err
+		}
+		changed.updated = s.Now()
+		*a = changed
+		return &answer{status: http.StatusOK, body: s.renderAddress(*a), etag: s.etag(*a)}, nil
+	})
+}
+
+func (s *Server) removeAddress(q *question) (*answer, error) {
+	return s.change(q, "ipam.delete_ipaddress", func() (*answer, error) {
+		a, err := s.writable(q)
+		if err != nil {
+			return nil, err
+		}
+		s.db.removeAddress(a.ID)
+		return &answer{status: http.StatusNoContent}, nil
+	})
+}
+
+// writable returns the address that a request names, if the token may change it and it is as the
+// client believes.
+func (s *Server) writable(q *question) (*Address, error) {
+	a := s.db.address(q.id)
+	if a == nil || !q.token.writes(*a) {
+		return nil, noMatch("IPAddress")
+	}
+	condition := q.r.Header.Get("If-Match")
+	if condition != "" && condition != "*" && !s.before("4.6.0") && condition != s.etag(*a) {
+		return nil, &failure{status: http.StatusPreconditionFailed, body: map[string]any{"detail": "Precondition failed."}, etag: s.etag(*a)}
+	}
+	return a, nil
+}
+
 // problems are the faults of an object, by field.
 type problems map[string]any
 
@@ -23,73 +124,30 @@ func (p problems) add(field, format string, args ...any) {
 	p[field] = []string{fmt.Sprintf(format, args...)}
 }
 
-// badRequest answers with the problems of one object or of a list.
-func badRequest(isList bool, all []problems) error {
-	if !slices.ContainsFunc(all, func(p problems) bool { return len(p) > 0 }) {
-		return nil
-	}
-	if isList {
-		return &failure{status: http.StatusBadRequest, body: all}
-	}
-	return &failure{status: http.StatusBadRequest, body: all[0]}
-}
-
-// apply writes fields into a, and returns their problems. It checks each field by itself, and then
-// the whole against the stored addresses.
-func (s *Server) apply(q *question, a *Address, fields map[string]any, isNew bool) (problems, error) {
+// apply writes the fields of the body into a. It checks each field by itself, and then the whole
+// against the stored addresses.
+func (s *Server) apply(q *question, a *Address) error {
 	wrong := problems{}
-	if err := s.applyNumber(a, fields, isNew, wrong); err != nil {
-		return nil, err
+	applyChoice(q.body, "status", &a.Status, addressStatuses, wrong)
+	applyChoice(q.body, "role", &a.Role, addressRoles, wrong)
+	s.applyReference(q, "vrf", vrfs, &a.VRF, wrong)
+	s.applyReference(q, "tenant", tenants, &a.Tenant, wrong)
+	s.applyTags(q, a, wrong)
+	applyTexts(a, q.body, wrong)
+	s.applyFields(a, q.body, wrong)
+	if len(wrong) == 0 {
+		s.clean(a, wrong)
 	}
-	s.applyChoice(fields, "status", &a.Status, addressStatuses, wrong)
-	s.applyChoice(fields, "role", &a.Role, addressRoles, wrong)
-	s.applyReference(q, fields, "vrf", vrfs, &a.VRF, wrong)
-	s.applyReference(q, fields, "tenant", tenants, &a.Tenant, wrong)
-	s.applyTags(q, a, fields, wrong)
-	applyTexts(a, fields, wrong)
-	s.applyFields(a, fields, wrong)
-	if len(wrong) > 0 {
-		return wrong, nil
-	}
-	s.clean(a, wrong)
-	return wrong, nil
-}
-
-// applyNumber reads the address itself. Before 4.6.6 a malformed address causes an error of the
-// server.
-func (s *Server) applyNumber(a *Address, fields map[string]any, isNew bool, wrong problems) error {
-	value, given := fields["address"]
-	switch text, isText := value.(string); {
-	case !given && isNew:
-		wrong.add("address", "This field is required.")
-	case !given:
-	case value == nil:
-		wrong.add("address", "This field may not be null.")
-	case !isText:
-		wrong.add("address", "unexpected type <class 'int'> for addr arg")
-	case text == "":
-		wrong.add("address", "This field may not be blank.")
-	default:
-		p, err := netip.ParsePrefix(text)
-		if ip, ipErr := netip.ParseAddr(text); ipErr == nil {
-			p, err = netip.PrefixFrom(ip, ip.BitLen()), nil
-		}
-		switch {
-		case err != nil && s.before("4.6.6"):
-			return &failure{status: http.StatusInternalServerError, body: map[string]any{
-				"error": "'data'", "exception": "KeyError", "netbox_version": s.Version, "python_version": "3.11.7"}}
-		case err != nil:
-			wrong.add("address", "Invalid IP address format: %s", text)
-		case p.Bits() == 0:
-			wrong.add("address", "Cannot create IP address with /0 mask.")
-		default:
-			a.Prefix = p
-		}
+	switch {
+	case len(wrong) > 0:
+		return &failure{status: http.StatusBadRequest, body: wrong}
+	case !q.token.writes(*a):
+		return errForbidden
 	}
 	return nil
 }
 
-func (s *Server) applyChoice(fields map[string]any, name string, into *string, allowed []string, wrong problems) {
+func applyChoice(fields map[string]any, name string, into *string, allowed []string, wrong problems) {
 	value, given := fields[name]
 	text, _ := value.(string)
 	switch {
@@ -103,8 +161,8 @@ func (s *Server) applyChoice(fields map[string]any, name string, into *string, a
 	}
 }
 
-func (s *Server) applyReference(q *question, fields map[string]any, name, kind string, into *string, wrong problems) {
-	value, given := fields[name]
+func (s *Server) applyReference(q *question, name string, k kind, into *string, wrong problems) {
+	value, given := q.body[name]
 	if !given {
 		return
 	}
@@ -112,95 +170,59 @@ func (s *Server) applyReference(q *question, fields map[string]any, name, kind s
 		*into = ""
 		return
 	}
-	n, problem := s.resolve(q, kind, value)
+	n, problem := s.resolve(q, k, value)
 	if problem != "" {
 		wrong.add(name, "%s", problem)
 		return
 	}
 	*into = n.slug
-	if kind == vrfs {
-		*into = n.name
-	}
 }
 
-// resolve finds the object that a reference means: an id, or a dictionary of attributes. From 4.6.6
-// on, attributes need the right to view the object.
-func (s *Server) resolve(q *question, kind string, value any) (*named, string) {
-	attributes, byAttributes := value.(map[string]any)
-	id, byID := value.(float64)
-	if inner, given := attributes["id"].(float64); given {
-		id, byID, byAttributes = inner, true, false
-	}
-	if !byID && !byAttributes {
-		return nil, fmt.Sprintf("Related objects must be referenced by numeric ID or by dictionary of attributes. Received an unrecognized value: %v", value)
-	}
-	right := map[string]string{vrfs: "ipam.view_vrf", tenants: "tenancy.view_tenant", tags: "extras.view_tag"}[kind]
-	visible := byID || s.before("4.6.6") || q.token.may(right) == nil
-	for i, n := range s.db.named {
-		if n.kind != kind || !visible {
-			continue
+// resolve finds the object that a reference means: an id, or a dictionary with a slug. From 4.6.6 on,
+// a slug needs the right to view the object.
+func (s *Server) resolve(q *question, k kind, value any) (n *named, problem string) {
+	if id, byID := value.(float64); byID {
+		if n = s.db.numbered(k, fmt.Sprint(id)); n == nil {
+			problem = fmt.Sprintf("Related object not found using the provided numeric ID: %v", id)
 		}
-		if byID && n.id == int64(id) || byAttributes && (attributes["slug"] == n.slug && n.slug != "" || attributes["name"] == n.name) {
-			return &s.db.named[i], ""
-		}
+		return n, problem
 	}
-	if byID {
-		return nil, fmt.Sprintf("Related object not found using the provided numeric ID: %d", int64(id))
+	slug := value.(map[string]any)["slug"].(string)
+	if s.before("4.6.6") || q.token.may(k.right) == nil {
+		n = s.db.find(k, slug)
 	}
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(attributes)) {
-		parts = append(parts, fmt.Sprintf("'%s': '%v'", name, attributes[name]))
+	if n == nil {
+		problem = fmt.Sprintf("Related object not found using the provided attributes: {'slug': '%s'}", slug)
 	}
-	return nil, fmt.Sprintf("Related object not found using the provided attributes: {%s}", strings.Join(parts, ", "))
+	return n, problem
 }
 
-// applyTags replaces the tags. From 4.6 on, it can also add and remove single tags.
-func (s *Server) applyTags(q *question, a *Address, fields map[string]any, wrong problems) {
-	read := func(name string) ([]string, bool) {
-		list, given := fields[name].([]any)
-		slugs := []string{}
-		for _, value := range list {
-			n, problem := s.resolve(q, tags, value)
-			if problem != "" {
-				wrong.add(name, "%s", problem)
-				return nil, false
-			}
-			slugs = append(slugs, n.slug)
-		}
-		return slugs, given
-	}
-	if slugs, given := read("tags"); given {
-		a.Tags = slugs
-	}
-	if s.before("4.6.0") {
+// applyTags replaces the tags.
+func (s *Server) applyTags(q *question, a *Address, wrong problems) {
+	list, given := q.body["tags"].([]any)
+	if !given {
 		return
 	}
-	if slugs, given := read("add_tags"); given {
-		a.Tags = append(slices.Clone(a.Tags), slugs...)
-		slices.Sort(a.Tags)
-		a.Tags = slices.Compact(a.Tags)
-	}
-	if slugs, given := read("remove_tags"); given {
-		a.Tags = slices.DeleteFunc(slices.Clone(a.Tags), func(t string) bool { return slices.Contains(slugs, t) })
+	a.Tags = nil
+	for _, value := range list {
+		n, problem := s.resolve(q, tags, value)
+		if problem != "" {
+			wrong.add("tags", "%s", problem)
+			return
+		}
+		a.Tags = append(a.Tags, n.slug)
 	}
 }
 
 func applyTexts(a *Address, fields map[string]any, wrong problems) {
-	for name, into := range map[string]*string{"description": &a.Description, "dns_name": &a.DNSName, "comments": &a.Comments} {
-		value, given := fields[name]
-		if !given {
-			continue
+	if text, given := fields["description"].(string); given {
+		if a.Description = text; len([]rune(a.Description)) > 200 {
+			wrong.add("description", "Ensure this field has no more than 200 characters.")
 		}
-		text := fmt.Sprint(value)
-		switch {
-		case name == "description" && len([]rune(text)) > 200:
-			wrong.add(name, "Ensure this field has no more than 200 characters.")
-		case name == "dns_name" && text != "" && !dnsName.MatchString(text):
-			wrong.add(name, "Only alphanumeric characters, asterisks, hyphens, periods, and underscores are allowed in DNS names")
-		case name == "dns_name":
-			*into = strings.ToLower(text)
-		default:
-			*into = text
+	}
+	if text, given := fields["dns_name"].(string); given {
+		if a.DNSName = strings.ToLower(text); a.DNSName != "" && !dnsName.MatchString(a.DNSName) {
+			wrong.add("dns_name", "Only alphanumeric characters, asterisks, hyphens, periods, and underscores are allowed in DNS names")
 		}
 	}
 }
@@ -212,7 +234,7 @@ func (s *Server) applyFields(a *Address, fields map[string]any, wrong problems) 
 		field := s.db.field(name)
 		_, isText := value.(string)
 		switch {
-		case field == nil || !slices.Contains(field.ObjectTypes, "ipam.ipaddress"):
+		case field == nil || !field.ofAddresses():
 			if !s.before("4.5.8") {
 				wrong["custom_fields"] = map[string]any{name: fmt.Sprintf("Custom field '%s' does not exist for this object type.", name)}
 			}
@@ -222,14 +244,6 @@ func (s *Server) applyFields(a *Address, fields map[string]any, wrong problems) 
 			wrong.add("__all__", "Invalid value for custom field '%s': Value must be a string.", name)
 		}
 	}
-}
-
-// table is NetBox's name for the routing table of a VRF.
-func (s *Server) table(vrf string) string {
-	if v := s.db.find(vrfs, vrf); v != nil {
-		return "VRF " + v.display()
-	}
-	return "global table"
 }
 
 // clean compares an address with the stored ones: first its keys, then the address itself.
@@ -245,15 +259,36 @@ func (s *Server) clean(a *Address, wrong problems) {
 		}
 	}
 	if o := s.overlap(*a); o != nil {
-		wrong.add("address", "Duplicate IP address found in %s: %s", s.table(a.VRF), o.Prefix)
+		table := "global table"
+		if v := s.db.find(vrfs, a.VRF); v != nil {
+			table = "VRF " + v.display()
+		}
+		wrong.add("address", "Duplicate IP address found in %s: %s", table, o.Prefix)
 		return
 	}
-	for _, b := range s.db.blocks {
-		if a.ID == 0 && b.isRange() && b.Populated && b.VRF == a.VRF && b.Prefix.Bits() == a.Prefix.Bits() && b.contains(a.ip()) {
-			wrong.add("address", "Cannot create IP address %s inside range %s.", a.Prefix, b.display())
-		}
+	if b := s.populated(a.VRF, a.ip()); a.ID == 0 && b != nil && b.Prefix.Bits() == a.Prefix.Bits() {
+		wrong.add("address", "Cannot create IP address %s inside range %s.", a.Prefix, b.display())
 	}
 	if a.Status == "slaac" && a.ip().Is4() {
 		wrong.add("status", "Only IPv6 addresses can be assigned SLAAC status")
 	}
+}
+
+// makeField makes a custom field.
+func (s *Server) makeField(q *question) (*answer, error) {
+	if err := q.token.may("extras.add_customfield"); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := func(name string) string { v, _ := q.body[name].(string); return v }
+	f := CustomField{Name: text("name"), Type: text("type"), FilterLogic: text("filter_logic"), Unique: q.body["unique"] == true}
+	types, _ := q.body["object_types"].([]any)
+	for _, t := range types {
+		f.ObjectTypes = append(f.ObjectTypes, fmt.Sprint(t))
+	}
+	if s.db.field(f.Name) != nil {
+		return nil, &failure{status: http.StatusBadRequest, body: map[string]any{"name": []string{"custom field with this name already exists."}}}
+	}
+	return &answer{status: http.StatusCreated, body: s.db.addField(f).render()}, nil
 }

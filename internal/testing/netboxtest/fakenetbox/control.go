@@ -110,7 +110,7 @@ func (c *control) resume(r *http.Request) (any, error) {
 
 func (c *control) setToken(r *http.Request) (any, error) {
 	state := r.URL.Query().Get("state")
-	tokens := map[string]netboxtest.Token{"valid": {}, "disabled": {Disabled: true}}
+	tokens := map[string]netboxtest.Token{"valid": {}, "disabled": {Refusal: netboxtest.Disabled}}
 	token, known := tokens[state]
 	if !known {
 		return nil, fmt.Errorf("the state %q is not known: want one of %v", state, slices.Sorted(maps.Keys(tokens)))

@@ -77,9 +77,9 @@ func parseRange(text string) (netboxtest.Block, error) {
 // netBox returns the server that the flags describe.
 func (o options) netBox() *netboxtest.Server {
 	s := netboxtest.New(netboxtest.V46)
-	s.SetToken(netboxtest.AdminToken, netboxtest.Token{Disabled: true})
+	s.SetToken(netboxtest.AdminToken, netboxtest.Token{Refusal: netboxtest.Disabled})
 	s.SetToken(o.token, netboxtest.Token{})
-	s.Latency = func(*http.Request, int) time.Duration { return o.latency }
+	s.Latency = func(*http.Request) time.Duration { return o.latency }
 	for _, b := range o.blocks {
 		s.AddBlock(b)
 	}
