@@ -156,7 +156,7 @@ func (w *world) detects() {
 // followed records what happens to the router's routes.
 type followed struct {
 	*world
-	watch *router.Watch
+	watch *router.Watch[router.Event]
 }
 
 func (w *world) followRoutes() followed {
@@ -172,7 +172,7 @@ func (w *world) followRoutes() followed {
 // events returns the events of the routes to some prefixes.
 func (f followed) events(prefixes ...netip.Prefix) []router.Event {
 	f.t.Helper()
-	all, err := f.watch.Events()
+	all, err := f.watch.Seen()
 	if err != nil {
 		f.t.Fatal(err)
 	}

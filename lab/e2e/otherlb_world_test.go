@@ -246,12 +246,12 @@ func (h *history) restrained(service string, limit int) {
 // wires follows the addresses on all interfaces of all nodes.
 type wires struct {
 	*world
-	nodes map[string]*router.AddressWatch
+	nodes map[string]*router.Watch[netip.Addr]
 }
 
 func (w *world) wires() *wires {
 	w.t.Helper()
-	all := &wires{w, map[string]*router.AddressWatch{}}
+	all := &wires{w, map[string]*router.Watch[netip.Addr]{}}
 	for _, n := range lab.Nodes() {
 		watch, err := router.FollowAddresses(lab.Netns(n.Name))
 		if err != nil {

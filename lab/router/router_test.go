@@ -50,12 +50,12 @@ func TestKernelRoutesAreReadAndFollowed(t *testing.T) {
 }
 
 // await waits for n events and returns them.
-func await(t *testing.T, w *Watch, n int) []Event {
+func await(t *testing.T, w *Watch[Event], n int) []Event {
 	t.Helper()
 	var events []Event
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		var err error
-		if events, err = w.Events(); err != nil {
+		if events, err = w.Seen(); err != nil {
 			t.Fatal(err)
 		}
 		if len(events) >= n {

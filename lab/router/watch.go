@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +11,60 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
+
+// Watch records what happens in a network namespace.
+type Watch[T any] struct {
+	done chan struct{}
+	mu   sync.Mutex
+	seen []T
+	err  error
+}
+
+// Seen returns what was recorded so far. If the kernel lost messages, Seen returns an error, because
+// the result may lack something.
+func (w *Watch[T]) Seen() ([]T, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return nil, fmt.Errorf("follow the kernel: %w", w.err)
+	}
+	return slices.Clone(w.seen), nil
+}
+
+// Stop ends the watch.
+func (w *Watch[T]) Stop() { close(w.done) }
+
+func (w *Watch[T]) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+}
+
+// follow subscribes to messages of the network namespace at path, and records what read makes of them.
+func follow[M, T any](path string, subscribe func(w *Watch[T], ns *netns.NsHandle, messages chan M) error, read func(M) (T, bool)) (*Watch[T], error) {
+	ns, err := netns.GetFromPath(path)
+	if err != nil {
+		return nil, fmt.Errorf("open network namespace %s: %w", path, err)
+	}
+	defer ns.Close()
+	w, messages := &Watch[T]{done: make(chan struct{})}, make(chan M, 1024)
+	if err := subscribe(w, &ns, messages); err != nil {
+		return nil, fmt.Errorf("follow the kernel: %w", err)
+	}
+	go func() {
+		for m := range messages {
+			if seen, ok := read(m); ok {
+				w.mu.Lock()
+				w.seen = append(w.seen, seen)
+				w.mu.Unlock()
+			}
+		}
+	}()
+	return w, nil
+}
+
+// buffer is the size of the kernel's buffer for messages.
+const buffer = 4 << 20
 
 // Event is a change of a learned route.
 type Event struct {
@@ -28,64 +83,28 @@ func (e Event) String() string {
 	return fmt.Sprintf("%s %s %s", e.At.Format("15:04:05.000"), word, e.Route)
 }
 
-// Watch follows the learned routes of a network namespace.
-type Watch struct {
-	done   chan struct{}
-	mu     sync.Mutex
-	events []Event
-	err    error
-}
-
 // Follow starts to follow the routes that the network namespace at path learns.
-func Follow(path string) (*Watch, error) {
-	ns, err := netns.GetFromPath(path)
-	if err != nil {
-		return nil, fmt.Errorf("open network namespace %s: %w", path, err)
-	}
-	defer ns.Close()
-	w := &Watch{done: make(chan struct{})}
-	updates := make(chan netlink.RouteUpdate, 1024)
-	err = netlink.RouteSubscribeWithOptions(updates, w.done, netlink.RouteSubscribeOptions{
-		Namespace: &ns, ReceiveBufferSize: 4 << 20, ReceiveBufferForceSize: true,
-		ErrorCallback: w.fail,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("follow routes: %w", err)
-	}
-	go func() {
-		for u := range updates {
-			w.record(u)
+func Follow(path string) (*Watch[Event], error) {
+	return follow(path, func(w *Watch[Event], ns *netns.NsHandle, messages chan netlink.RouteUpdate) error {
+		return netlink.RouteSubscribeWithOptions(messages, w.done, netlink.RouteSubscribeOptions{
+			Namespace: ns, ReceiveBufferSize: buffer, ReceiveBufferForceSize: true, ErrorCallback: w.fail,
+		})
+	}, func(u netlink.RouteUpdate) (Event, bool) {
+		if u.Protocol != unix.RTPROT_BGP || u.Dst == nil {
+			return Event{}, false
 		}
-	}()
-	return w, nil
+		return Event{At: time.Now(), Gone: u.Type == unix.RTM_DELROUTE, Route: route(u.Route)}, true
+	})
 }
 
-func (w *Watch) fail(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.err = err
+// FollowAddresses starts to follow the addresses that interfaces of the network namespace at path have.
+// It begins with the current addresses.
+func FollowAddresses(path string) (*Watch[netip.Addr], error) {
+	return follow(path, func(w *Watch[netip.Addr], ns *netns.NsHandle, messages chan netlink.AddrUpdate) error {
+		return netlink.AddrSubscribeWithOptions(messages, w.done, netlink.AddrSubscribeOptions{
+			Namespace: ns, ListExisting: true, ReceiveBufferSize: buffer, ReceiveBufferForceSize: true, ErrorCallback: w.fail,
+		})
+	}, func(u netlink.AddrUpdate) (netip.Addr, bool) {
+		return prefix(&u.LinkAddress).Addr(), u.NewAddr
+	})
 }
-
-func (w *Watch) record(u netlink.RouteUpdate) {
-	if u.Protocol != unix.RTPROT_BGP || u.Dst == nil {
-		return
-	}
-	e := Event{At: time.Now(), Gone: u.Type == unix.RTM_DELROUTE, Route: route(u.Route)}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.events = append(w.events, e)
-}
-
-// Events returns the events so far. If the kernel lost messages, Events returns an error, because
-// the result may lack an event.
-func (w *Watch) Events() ([]Event, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err != nil {
-		return nil, fmt.Errorf("follow routes: %w", w.err)
-	}
-	return slices.Clone(w.events), nil
-}
-
-// Stop ends the watch.
-func (w *Watch) Stop() { close(w.done) }
