@@ -23,8 +23,8 @@ import (
 	"time"
 
 	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/internal/wire"
 	"purelb.io/purelb/lab/kube"
-	"purelb.io/purelb/lab/probe"
 )
 
 // Token is the API token that NetBox accepts.
@@ -95,7 +95,7 @@ func compile(ctx context.Context, root, pkg, file string) error {
 // inside returns a client in the network namespace at path.
 func inside(path string) *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
-		err = probe.In(path, func() error {
+		err = wire.In(path, func() error {
 			c, err = (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address)
 			return err
 		})
@@ -134,8 +134,8 @@ func (n *NetBox) Addresses(ctx context.Context) (list []Address, err error) {
 }
 
 // Requests returns how often each call was made. A key is, for example, "POST
-// /api/ipam/ip-ranges/{id}/available-ips/". It returns an error if NetBox got a request that is not
-// in its schema.
+// /api/ipam/ip-ranges/{id}/available-ips/". It returns an error if NetBox got a request that is no
+// call of the driver.
 func (n *NetBox) Requests(ctx context.Context) (counts map[string]int, err error) {
 	return counts, n.ask(ctx, http.MethodGet, "requests", nil, &counts)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"purelb.io/purelb/lab/probe"
+	"purelb.io/purelb/lab/internal/wire"
 	"purelb.io/purelb/lab/product"
 )
 
@@ -136,7 +136,7 @@ func TestAForeignHostWithAnAddressIsReported(t *testing.T) {
 	// A packet to an unknown neighbor makes the host send an ARP request. The sender of the request
 	// is the address.
 	nobody := netip.AddrPortFrom(netip.MustParseAddr("172.30.250.99"), 9)
-	err := probe.In(lab.Netns("router"), func() error {
+	err := wire.In(lab.Netns("router"), func() error {
 		conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(v4, 0)), net.UDPAddrFromAddrPort(nobody))
 		if err != nil {
 			return err

@@ -19,7 +19,6 @@ import (
 
 	"purelb.io/purelb/lab/cluster"
 	"purelb.io/purelb/lab/internal/wire"
-	"purelb.io/purelb/lab/probe"
 	"purelb.io/purelb/lab/product"
 )
 
@@ -255,7 +254,7 @@ func ports(machines []string) string {
 // switchRules runs nft in the switch.
 func (w *world) switchRules(rules string) {
 	w.t.Helper()
-	err := probe.In(lab.Netns(wire.Switch), func() error {
+	err := wire.In(lab.Netns(wire.Switch), func() error {
 		out, err := exec.CommandContext(w.ctx, "nft", rules).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/lab/internal/wire"
 )
 
 // visitLimit is the time in which a visit must have its answer. TCP repeats a lost packet after a second, so
@@ -96,7 +98,7 @@ func (v *Visitor) visit(after time.Duration) {
 // reach opens a connection to the target, and sends a datagram by it if it is one of UDP.
 func (v *Visitor) reach() error {
 	var conn net.Conn
-	err := In(v.path, func() (err error) {
+	err := wire.In(v.path, func() (err error) {
 		conn, err = v.dial()
 		return err
 	})

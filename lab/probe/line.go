@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"purelb.io/purelb/lab/internal/wire"
 )
 
 // Line is a long-lived TCP connection to a service that sends every line back. It sends numbered
@@ -52,7 +54,7 @@ func (t Talk) String() string {
 // one line in every interval, until Stop.
 func Dial(ctx context.Context, path string, target netip.AddrPort, interval time.Duration) (*Line, error) {
 	l := &Line{}
-	err := In(path, func() (err error) {
+	err := wire.In(path, func() (err error) {
 		l.conn, err = (&net.Dialer{Timeout: patience, FallbackDelay: -1}).DialContext(ctx, "tcp", target.String())
 		return err
 	})

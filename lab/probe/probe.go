@@ -11,44 +11,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
-)
 
-// In runs f with the calling goroutine in the network namespace at path. Sockets that f opens stay
-// in that namespace. f must not start goroutines that open sockets.
-func In(path string, f func() error) error {
-	runtime.LockOSThread()
-	home, err := netns.Get()
-	if err != nil {
-		runtime.UnlockOSThread()
-		return fmt.Errorf("read own network namespace: %w", err)
-	}
-	defer home.Close()
-	there, err := netns.GetFromPath(path)
-	if err != nil {
-		runtime.UnlockOSThread()
-		return fmt.Errorf("open network namespace %s: %w", path, err)
-	}
-	defer there.Close()
-	if err := netns.Set(there); err != nil {
-		runtime.UnlockOSThread()
-		return fmt.Errorf("enter network namespace %s: %w", path, err)
-	}
-	err = f()
-	if back := netns.Set(home); back != nil {
-		// The thread stays locked. So the runtime ends it with this goroutine, instead of reusing
-		// it in the wrong namespace.
-		return errors.Join(err, fmt.Errorf("leave network namespace %s: %w", path, back))
-	}
-	runtime.UnlockOSThread()
-	return err
-}
+	"purelb.io/purelb/lab/internal/wire"
+)
 
 // patience is how long a busy machine may take to answer. TCP repeats lost packets. A question
 // without an answer ends after that time.
@@ -62,7 +32,7 @@ func Get(ctx context.Context, path string, target netip.AddrPort) (string, error
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		// A literal address needs no resolver, and is dialed on this goroutine. So the socket is in
 		// the namespace.
-		err = In(path, func() error {
+		err = wire.In(path, func() error {
 			c, err = (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address)
 			return err
 		})
@@ -114,7 +84,7 @@ func (r Result) String() string {
 // socket, until Stop.
 func Start(ctx context.Context, path string, target netip.AddrPort, interval time.Duration) (*Probe, error) {
 	p := &Probe{}
-	err := In(path, func() (err error) {
+	err := wire.In(path, func() (err error) {
 		p.conn, err = net.Dial("udp", target.String())
 		return err
 	})

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"purelb.io/purelb/lab/probe"
+	"purelb.io/purelb/lab/internal/wire"
 )
 
 // socket receives every frame of one interface, with the kernel's timestamp, and sends frames
@@ -25,7 +25,7 @@ const patience = 200 * time.Millisecond
 
 // listen opens a socket on an interface of the network namespace at path.
 func listen(path, link string) (s *socket, err error) {
-	err = probe.In(path, func() error {
+	err = wire.In(path, func() error {
 		s, err = open(link)
 		return err
 	})

@@ -3,40 +3,27 @@ package machine
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
-// inNetns runs f on its own thread in a network namespace. Namespaces belong to threads. A thread
-// that was locked and never unlocked ends with its goroutine, so nothing must be restored.
-func inNetns(path string, f func() error) error {
-	return onThread(func() error {
-		ns, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer ns.Close()
-		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("enter %s: %w", path, err)
-		}
-		return f()
-	})
-}
-
 // Inside runs f on a thread in all namespaces of process pid. Programs that f starts become
-// processes of that machine.
+// processes of that machine. Namespaces belong to threads. A thread that was locked and never unlocked
+// ends with its goroutine, so nothing must be restored.
 func Inside(pid int, f func() error) error {
-	return onThread(func() error {
-		if err := setnsAll(pid); err != nil {
-			return err
-		}
-		return f()
-	})
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := errors.New("exited")
+		defer func() { done <- err }()
+		err = inAll(pid, f)
+	}()
+	return <-done
 }
 
-func setnsAll(pid int) error {
+// inAll runs f with the calling thread in all namespaces of process pid.
+func inAll(pid int, f func() error) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return fmt.Errorf("process %d: %w", pid, err)
@@ -61,16 +48,5 @@ func setnsAll(pid int) error {
 	if err := errors.Join(unix.Fchdir(root), unix.Chroot(".")); err != nil {
 		return fmt.Errorf("enter the root of process %d: %w", pid, err)
 	}
-	return nil
-}
-
-func onThread(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		err := errors.New("exited")
-		defer func() { done <- err }()
-		err = f()
-	}()
-	return <-done
+	return f()
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/lab/internal/wire"
 )
 
 // Birth has what the start of a machine needs besides its Spec.
@@ -69,7 +71,7 @@ func (b Birth) start() error {
 	defer answer.Close()
 
 	cmd := b.command(log, gate, ready)
-	err = inNetns(b.Netns, cmd.Start)
+	err = wire.In(b.Netns, cmd.Start)
 	gate.Close()
 	ready.Close()
 	if err != nil {

@@ -23,7 +23,7 @@ func (w Net) BuildSwitch() error {
 				return fmt.Errorf("bridge %s: %w", s.Name, err)
 			}
 		}
-		return w.inside(Switch, quietSwitch)
+		return In(w.Netns(Switch), quietSwitch)
 	})
 }
 
@@ -33,7 +33,7 @@ func (w Net) bridge(h *netlink.Handle, name string) error {
 	if err := h.LinkAdd(b); err != nil {
 		return err
 	}
-	if err := w.inside(Switch, func() error { return set("net.ipv6.conf."+name+".disable_ipv6", "1") }); err != nil {
+	if err := In(w.Netns(Switch), func() error { return set("net.ipv6.conf."+name+".disable_ipv6", "1") }); err != nil {
 		return err
 	}
 	return h.LinkSetUp(b)
@@ -55,7 +55,7 @@ func (w Net) BuildMachine(m topology.Machine) error {
 	if err := w.create(m.Name); err != nil {
 		return err
 	}
-	if err := w.inside(m.Name, func() error { return configure(m) }); err != nil {
+	if err := In(w.Netns(m.Name), func() error { return configure(m) }); err != nil {
 		return fmt.Errorf("kernel settings of %s: %w", m.Name, err)
 	}
 	for _, n := range m.NICs {
@@ -63,7 +63,7 @@ func (w Net) BuildMachine(m topology.Machine) error {
 			return fmt.Errorf("%s %s: %w", m.Name, n.Name, err)
 		}
 		if n.Link == topology.Bridge {
-			if err := w.inside(m.Name, quietSwitch); err != nil {
+			if err := In(w.Netns(m.Name), quietSwitch); err != nil {
 				return fmt.Errorf("%s %s: %w", m.Name, n.Name, err)
 			}
 		}

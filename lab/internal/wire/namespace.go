@@ -126,37 +126,46 @@ func (w Net) with(machine string, f func(*netlink.Handle) error) error {
 	return f(h)
 }
 
-// inside runs f on a thread in a machine's namespace.
-func (w Net) inside(machine string, f func() error) error {
-	return onThread(func() error {
-		ns, err := netns.GetFromPath(w.Netns(machine))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = ns.Close() }()
-		if err := netns.Set(ns); err != nil {
-			return err
-		}
-		return f()
-	})
+// In runs f with the calling goroutine in the network namespace at path. Sockets that f opens stay
+// in that namespace. f must not start goroutines that open sockets.
+func In(path string, f func() error) error {
+	runtime.LockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("read own network namespace: %w", err)
+	}
+	defer home.Close()
+	there, err := netns.GetFromPath(path)
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("open network namespace %s: %w", path, err)
+	}
+	defer there.Close()
+	if err := netns.Set(there); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("enter network namespace %s: %w", path, err)
+	}
+	err = f()
+	if back := netns.Set(home); back != nil {
+		// The thread stays locked. So the runtime ends it with this goroutine, instead of reusing
+		// it in the wrong namespace.
+		return errors.Join(err, fmt.Errorf("leave network namespace %s: %w", path, back))
+	}
+	runtime.UnlockOSThread()
+	return err
 }
 
-// inNew runs f on a thread in a new namespace.
+// inNew runs f on a thread in a new namespace. The thread ends after f.
 func inNew(f func() error) error {
-	return onThread(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return err
-		}
-		return f()
-	})
-}
-
-// onThread runs f on a thread that ends after f, because f changes the thread's namespaces.
-func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		done <- f()
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			err = f()
+		}
+		done <- err
 	}()
 	return <-done
 }

@@ -151,7 +151,7 @@ const port = 7777
 
 func serve(t *testing.T, machine string, a netip.Addr) {
 	t.Helper()
-	must(t, lab.inside(machine, func() error {
+	must(t, In(lab.Netns(machine), func() error {
 		l, err := net.Listen("tcp", netip.AddrPortFrom(a, port).String())
 		if err == nil {
 			t.Cleanup(func() { _ = l.Close() })
@@ -162,7 +162,7 @@ func serve(t *testing.T, machine string, a netip.Addr) {
 
 // connect stays on its thread, unlike a dialer of package net.
 func connect(machine string, a netip.Addr) error {
-	return lab.inside(machine, func() error {
+	return In(lab.Netns(machine), func() error {
 		family, to := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Port: port, Addr: v4(a)})
 		if a.Is6() {
 			family, to = unix.AF_INET6, &unix.SockaddrInet6{Port: port, Addr: a.As16()}
