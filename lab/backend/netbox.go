@@ -17,12 +17,12 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"purelb.io/purelb/lab/cluster"
+	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/internal/wire"
 	"purelb.io/purelb/lab/kube"
 )
@@ -59,7 +59,7 @@ func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint
 	}
 	name := fmt.Sprintf("netbox-%d", port)
 	program := filepath.Join(c.Spec.State.Machine(cluster.Client), name)
-	if err := compile(ctx, root, "./internal/testing/netboxtest/fakenetbox", program); err != nil {
+	if err := build.Program(ctx, root, "./internal/testing/netboxtest/fakenetbox", program); err != nil {
 		return nil, err
 	}
 	log, err := os.Create(c.Spec.State.Log(cluster.Client, name))
@@ -80,16 +80,6 @@ func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint
 	go func() { _ = cmd.Wait() }() // reaps the process
 	err = kube.Until(ctx, func() (string, bool) { return "NetBox does not serve; see `lab logs client " + name + "`", n.runs(ctx) })
 	return n, err
-}
-
-// compile builds next to the file and then replaces it, because the old program may be running.
-func compile(ctx context.Context, root, pkg, file string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", file+".new", pkg)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
-	}
-	return os.Rename(file+".new", file)
 }
 
 // inside returns a client in the network namespace at path.

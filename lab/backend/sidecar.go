@@ -2,12 +2,9 @@ package backend
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 
 	"purelb.io/purelb/lab/cluster"
 	"purelb.io/purelb/lab/kube"
@@ -31,21 +28,7 @@ type Server struct {
 // BuildServer builds the IPAM server from the source tree at root and gives its image to the
 // cluster.
 func BuildServer(ctx context.Context, c *cluster.Cluster, root string) (*Server, error) {
-	dir, err := os.MkdirTemp("", "ipam-server-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "ipam-server")
-	if err := compile(ctx, root, "./docs/examples/ipam-server", program); err != nil {
-		return nil, err
-	}
-	binary, err := os.ReadFile(program)
-	if err != nil {
-		return nil, err
-	}
-	image := fmt.Sprintf("registry.lab/ipam-server:%.12x", sha256.Sum256(binary))
-	_, err = c.AddImage(image, program)
+	image, err := c.BuildImage(ctx, root, "./docs/examples/ipam-server")
 	return &Server{c, image}, err
 }
 

@@ -3,12 +3,16 @@
 package cluster
 
 import (
+	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"os"
 	"path/filepath"
 
+	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/internal/image"
 	"purelb.io/purelb/lab/internal/machine"
 	"purelb.io/purelb/lab/internal/spec"
@@ -123,6 +127,27 @@ func (c *Cluster) AddImage(name, program string) (digest string, err error) {
 	}
 	to := "/" + filepath.Base(program)
 	return c.Images().Put(n, image.Image{Entry: []string{to}, Files: []image.File{{From: program, To: to}}})
+}
+
+// BuildImage compiles a program of the module in a folder, and adds its image. The name of the image
+// changes only if the program changes.
+func (c *Cluster) BuildImage(ctx context.Context, module, pkg string) (image string, err error) {
+	dir, err := os.MkdirTemp("", "image-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, filepath.Base(pkg))
+	if err := build.Program(ctx, module, pkg, program); err != nil {
+		return "", err
+	}
+	binary, err := os.ReadFile(program)
+	if err != nil {
+		return "", err
+	}
+	image = fmt.Sprintf("registry.lab/%s:%.6x", filepath.Base(pkg), sha256.Sum256(binary))
+	_, err = c.AddImage(image, program)
+	return image, err
 }
 
 // Images is the store of the registry.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"purelb.io/purelb/lab/internal/build"
 )
 
 // plugin is the path of the plugin below the root of the tree.
@@ -14,16 +16,15 @@ const plugin = "bin/kubectl-purelb"
 // explain builds the kubectl plugin from the tree at root. It prints the plugin's output about the
 // cluster and about one Service.
 func (d demo) explain(ctx context.Context, root string) error {
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", plugin, "./cmd/kubectl-purelb")
-	build.Dir, build.Env, build.Stderr = root, append(os.Environ(), "CGO_ENABLED=0"), d.out
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("build the plugin: %w", err)
+	program := filepath.Join(root, plugin)
+	if err := build.Program(ctx, root, "./cmd/kubectl-purelb", program); err != nil {
+		return err
 	}
 	for _, args := range [][]string{
 		{"status", "--wait", "--timeout", "1m"},
 		{"explain", "service", namespace + "/" + services[0].name},
 	} {
-		cmd := exec.CommandContext(ctx, filepath.Join(root, plugin), args...)
+		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+d.Kubeconfig())
 		cmd.Stdout, cmd.Stderr = d.out, d.out
 		fmt.Fprintf(d.out, "\n$ kubectl purelb")

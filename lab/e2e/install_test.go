@@ -27,7 +27,6 @@ func TestAnUpgradeFromTheCommitBeforeLosesNothing(t *testing.T) {
 	s := serve(w, withBFD)
 	marked := w.dummies()
 	s.losesNothing("helm upgrade", func() {
-		after.define()
 		after.helm("upgrade", product.Release, "CHART", "--reset-then-reuse-values", "--wait", "--timeout", "5m")
 		after.runs()
 	})

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/lab/backend"
+	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/internal/image"
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
@@ -125,10 +124,8 @@ func respawning(ctx context.Context, dir string) (digest string, err error) {
 	img := image.Image{Entry: []string{"/respawn", "/allocator"}}
 	for program, source := range map[string]string{"allocator": lab.tree.Root, "respawn": filepath.Join(lab.tree.Root, "lab")} {
 		to := filepath.Join(dir, program)
-		build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", to, "./cmd/"+program)
-		build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %s: %w\n%s", program, err, out)
+		if err := build.Program(ctx, source, "./cmd/"+program, to); err != nil {
+			return "", err
 		}
 		img.Files = append(img.Files, image.File{From: to, To: "/" + program})
 	}

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +10,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
 )
@@ -71,10 +70,8 @@ func (w *world) earlierAgent() (image string) {
 	w.t.Helper()
 	tree, commit := w.earlier()
 	program := filepath.Join(tree.Root, "lbnodeagent-of-before")
-	build := exec.CommandContext(w.ctx, "go", "build", "-ldflags", "-s -w", "-o", program, "./cmd/lbnodeagent")
-	build.Dir, build.Env = tree.Root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		w.t.Fatalf("build the agent of %s: %v\n%s", commit, err, out)
+	if err := build.Program(w.ctx, tree.Root, "./cmd/lbnodeagent", program); err != nil {
+		w.t.Fatal(err)
 	}
 	image = product.Repository + "/lbnodeagent:before-" + commit[:min(len(commit), 12)]
 	if _, err := lab.AddImage(image, program); err != nil {
@@ -125,7 +122,7 @@ func TestVersionsOfAllocatorAndAgentsMix(t *testing.T) {
 	} {
 		agents := w.versions("allocator") // the agents were of the same version
 		s.losesNothing(step.name, func() {
-			if err := step.tree.Deploy(w.ctx, lab, lab.Kubeconfig(), slices.Concat(lab.World().Values, step.agents)...); err != nil {
+			if err := step.tree.Install(w.ctx, lab, lab.Kubeconfig(), slices.Concat(lab.World().Values, step.agents)...); err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/otherlb"
 	"purelb.io/purelb/lab/router"
@@ -44,7 +45,11 @@ type otherController struct {
 func (w *world) otherController(class string) *otherController {
 	w.t.Helper()
 	w.expect("statusContested")
-	image, err := otherlb.Build(w.ctx, lab)
+	source, err := build.Source()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	image, err := lab.BuildImage(w.ctx, source, "./cmd/otherlb")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/lab/backend"
+	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
 )
@@ -69,10 +70,8 @@ func buildPlugin(t testing.TB) string {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "kubectl-purelb")
-	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", to, "./cmd/kubectl-purelb")
-	cmd.Dir, cmd.Env = tree.Root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the plugin: %v\n%s", err, out)
+	if err := build.Program(t.Context(), tree.Root, "./cmd/kubectl-purelb", to); err != nil {
+		t.Fatal(err)
 	}
 	return to
 }

@@ -1,54 +1,12 @@
-// Package otherlb installs the lab's second load balancer controller (cmd/otherlb) in the cluster.
-// It can build and install the controller. It does not know the controller's work, or PureLB.
+// Package otherlb has the manifests of the lab's second load balancer controller (cmd/otherlb). It does
+// not know the controller's work, or PureLB.
 package otherlb
 
-import (
-	"context"
-	"crypto/sha256"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-
-	"purelb.io/purelb/lab/internal/build"
-)
+import "fmt"
 
 // Name is the name of all objects of the controller, the label "app" of its pods, and its field
 // manager.
 const Name = "otherlb"
-
-// Images stores an image that consists of one static binary, so that the cluster's nodes can pull
-// it.
-type Images interface {
-	AddImage(name, program string) (digest string, err error)
-}
-
-// Build compiles the controller, gives its image to the cluster, and returns the name of the image.
-// The name changes only if the binary changes.
-func Build(ctx context.Context, images Images) (image string, err error) {
-	source, err := build.Source()
-	if err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp("", "otherlb-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, Name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "./cmd/"+Name)
-	cmd.Dir, cmd.Env = source, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", Name, err, out)
-	}
-	binary, err := os.ReadFile(program)
-	if err != nil {
-		return "", err
-	}
-	image = fmt.Sprintf("registry.lab/%s:%x", Name, sha256.Sum256(binary))[:len("registry.lab/:")+len(Name)+12]
-	_, err = images.AddImage(image, program)
-	return image, err
-}
 
 // Ranges is the ConfigMap with the controller's addresses. Each range is FIRST-LAST, and commas
 // separate ranges. Without the ConfigMap, the controller has no addresses.

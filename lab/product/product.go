@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"purelb.io/purelb/lab/kube"
+	"purelb.io/purelb/lab/internal/build"
 )
 
 // Namespace is the install namespace of the product, and Release the name of
@@ -72,9 +72,8 @@ func (t Tree) Build(ctx context.Context, dir string) (string, error) {
 	sum := sha256.New()
 	for _, p := range Programs {
 		out := filepath.Join(dir, p)
-		// Without -trimpath, Go uses the packages that it has compiled for tests.
-		if err := t.run(ctx, []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags", "-s -w", "-o", out, "./cmd/"+p); err != nil {
-			return "", fmt.Errorf("build %s: %w", p, err)
+		if err := build.Program(ctx, t.Root, "./cmd/"+p, out); err != nil {
+			return "", err
 		}
 		b, err := os.ReadFile(out)
 		if err != nil {
@@ -85,18 +84,10 @@ func (t Tree) Build(ctx context.Context, dir string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:12], nil
 }
 
-// Install defines the kinds of objects of the product, and then does what Deploy does.
-func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, values ...string) error {
-	if err := t.define(ctx, kubeconfig); err != nil {
-		return fmt.Errorf("define the kinds of objects: %w", err)
-	}
-	return t.Deploy(ctx, images, kubeconfig, values...)
-}
-
-// Deploy builds the product, gives its images to the cluster, and installs, upgrades or downgrades
+// Install builds the product, gives its images to the cluster, and installs, upgrades or downgrades
 // its release. It then waits until every pod of the release is ready. values are further settings
 // for the chart, as in "helm --set".
-func (t Tree) Deploy(ctx context.Context, images Images, kubeconfig string, values ...string) error {
+func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, values ...string) error {
 	dir, unlock, err := t.programs()
 	if err != nil {
 		return err
@@ -141,38 +132,9 @@ func (t Tree) programs() (dir string, unlock func(), err error) {
 	return dir, func() { _ = lock.Close() }, nil
 }
 
-// define applies the product's custom resource definitions, because Helm installs them once and
-// never updates them.
-func (t Tree) define(ctx context.Context, kubeconfig string) error {
-	api, err := kube.New(kubeconfig)
-	if err != nil {
-		return err
-	}
-	files, err := filepath.Glob(filepath.Join(t.Root, "charts/purelb/crds/*.yaml"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("there are none in the chart: %w", err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if err := api.Define(ctx, string(text)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Helm runs the pinned Helm in the tree.
 func (t Tree) Helm(ctx context.Context, args ...string) error {
-	return t.run(ctx, nil, "go", append([]string{"tool", "-modfile=tools/go.mod", "helm"}, args...)...)
-}
-
-func (t Tree) run(ctx context.Context, env []string, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = t.Root
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = t.Log, t.Log
+	cmd := exec.CommandContext(ctx, "go", append([]string{"tool", "-modfile=tools/go.mod", "helm"}, args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = t.Root, t.Log, t.Log
 	return cmd.Run()
 }

@@ -1,5 +1,5 @@
 // Package build compiles the programs of the lab and keeps them in the user's cache directory. It
-// knows their sources, and nothing of the machines that run them.
+// knows their sources, and nothing of the machines that run them. Program compiles any other program.
 package build
 
 import (
@@ -176,6 +176,16 @@ func goCommand(ctx context.Context, module string, args ...string) *exec.Cmd {
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOOS=linux")
 	return cmd
+}
+
+// Program compiles a program of the module in a folder. Go links it again only if it has changed.
+func Program(ctx context.Context, module, pkg, file string) error {
+	// Without -trimpath, Go uses the packages that it has compiled for tests.
+	cmd := goCommand(ctx, module, "build", "-ldflags", ldflags, "-o", file, pkg)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
 }
 
 // inputs returns a digest of the target's sources, and perhaps of the versions of other modules.
