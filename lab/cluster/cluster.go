@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/internal/image"
@@ -19,6 +20,7 @@ import (
 	"purelb.io/purelb/lab/internal/state"
 	"purelb.io/purelb/lab/internal/topology"
 	"purelb.io/purelb/lab/internal/wire"
+	"purelb.io/purelb/lab/kube"
 )
 
 // Names of the machines that are not nodes.
@@ -44,6 +46,9 @@ var ErrDown = errors.New("the lab is not up: run `make up`, or `go -C lab run . 
 type Cluster struct {
 	Spec   spec.Lab
 	Record state.Lab
+
+	mu  sync.Mutex // guards api
+	api *kube.Client
 }
 
 // Open connects to the running lab.

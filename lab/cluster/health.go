@@ -6,12 +6,27 @@ import (
 	"fmt"
 	"time"
 
-	"purelb.io/purelb/lab/internal/kube"
 	"purelb.io/purelb/lab/internal/machine"
+	"purelb.io/purelb/lab/kube"
 )
 
-// API returns a small client for the cluster's API server.
-func (c *Cluster) API() (*kube.Client, error) { return kube.New(c.Server(), c.Spec.State.PKI()) }
+// API returns the client of the lab itself for the cluster's API server.
+func (c *Cluster) API() (*kube.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.api == nil {
+		api, err := kube.New(c.Kubeconfig())
+		if err != nil {
+			return nil, err
+		}
+		c.api = api
+	}
+	return c.api, nil
+}
+
+// answering is the time in which the API server must answer. A longer wait ends with it, and is tried
+// again: the API server may have stopped.
+const answering = 5 * time.Second
 
 // Running reports whether a machine has power.
 func (c *Cluster) Running(machine string) bool {
@@ -66,6 +81,8 @@ func (c *Cluster) apiProblems(ctx context.Context) []string {
 // NodesReady returns nil if the API server answers and every node is ready. A node's status from
 // before its last power cut does not count.
 func (c *Cluster) NodesReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
 	api, err := c.API()
 	if err != nil {
 		return err
@@ -92,6 +109,8 @@ func (c *Cluster) bootID(name string) string {
 }
 
 func (c *Cluster) apiReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answering)
+	defer cancel()
 	api, err := c.API()
 	if err != nil {
 		return err
@@ -104,17 +123,18 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 	return poll(ctx, 50*time.Millisecond, func() error { return c.NodesReady(ctx) })
 }
 
-// PutDNS makes the Service of the cluster's DNS server, or waits for the end of the context.
-func (c *Cluster) PutDNS(ctx context.Context) error {
+// Put applies objects, and tries again until the end of the context. A new API server refuses Services
+// until it has set up their addresses.
+func (c *Cluster) Put(ctx context.Context, objects string) error {
 	api, err := c.API()
 	if err != nil {
 		return err
 	}
-	server, err := c.Machine(ControlPlane)
-	if err != nil {
-		return err
-	}
-	return poll(ctx, 50*time.Millisecond, func() error { return api.PutDNS(ctx, c.Spec.Plan, server) })
+	return poll(ctx, 50*time.Millisecond, func() error {
+		ctx, cancel := context.WithTimeout(ctx, answering)
+		defer cancel()
+		return api.Apply(ctx, objects)
+	})
 }
 
 // final is an error that does not go away with waiting.

@@ -1,5 +1,5 @@
 // Package kube has the requests that the demonstration and the end-to-end tests send to the lab's
-// API server: apply documents, wait for a condition, read back.
+// API server, and those of the lab itself: apply documents, wait for a condition, read back.
 package kube
 
 import (
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/netip"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -27,6 +29,8 @@ const Owner = "purelb-lab"
 // Client talks to the lab's API server. It is safe for concurrent use.
 type Client struct {
 	client.Client
+	server string
+	http   *http.Client
 }
 
 // Without a logger, controller-runtime prints a warning with a stack after half a minute.
@@ -39,11 +43,49 @@ func New(kubeconfig string) (*Client, error) {
 		return nil, fmt.Errorf("read kubeconfig %s: %w", kubeconfig, err)
 	}
 	config.QPS = -1
-	c, err := client.New(config, client.Options{})
+	connection, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &Client{Client: c}, nil
+	c, err := client.New(config, client.Options{HTTPClient: connection})
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	return &Client{c, config.Host, connection}, nil
+}
+
+// Ready returns nil if the API server says that it is ready.
+func (c *Client) Ready(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("the API server is not ready: %s", answer.Status)
+	}
+	return nil
+}
+
+// ReadyNodes returns every ready node with the boot id in its status.
+func (c *Client) ReadyNodes(ctx context.Context) (map[string]string, error) {
+	var nodes corev1.NodeList
+	if err := c.List(ctx, &nodes); err != nil {
+		return nil, err
+	}
+	ready := map[string]string{}
+	for _, n := range nodes.Items {
+		for _, condition := range n.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+				ready[n.Name] = n.Status.NodeInfo.BootID
+			}
+		}
+	}
+	return ready, nil
 }
 
 // Parse splits YAML documents into objects.

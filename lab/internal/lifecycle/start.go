@@ -97,15 +97,11 @@ func foundation(ctx context.Context, c *cluster.Cluster, t *timer) error {
 }
 
 func nodes(ctx context.Context, c *cluster.Cluster) error {
-	api, err := c.API()
-	if err != nil {
-		return err
-	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return c.PutDNS(ctx) })
+	g.Go(func() error { return c.Put(ctx, c.Spec.DNS()) })
 	for _, n := range c.Nodes() {
 		g.Go(func() error {
-			if err := api.PutNode(ctx, n); err != nil {
+			if err := c.Put(ctx, spec.Node(n)); err != nil {
 				return fmt.Errorf("node object of %s: %w", n.Name, err)
 			}
 			return c.StartAll(ctx, n.Name)
