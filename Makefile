@@ -105,7 +105,7 @@ e2e-install: up ## only releases: installed, upgraded, rolled back and removed i
 .PHONY: e2e-worlds
 e2e-worlds: deps ## scenes in all variations of the lab (kube-proxy, IP families, interfaces, replicas), one after the other; writes docs/compatibility.md; WORLDS='bridge ...' only these
 	@$(call root)
-	go -C lab run ./cmd/worlds $(WORLDS)
+	go -C lab run . worlds $(WORLDS)
 
 .PHONY: nightly
 nightly: ## what a forge runs each night beside test-all: SOAK=600, the race detector, the oldest Kubernetes, installations, worlds

@@ -9,11 +9,23 @@ import (
 
 	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/internal/scenes"
+	"purelb.io/purelb/lab/internal/worlds"
 )
 
 func init() {
 	commands = append(commands,
-		command{"scenes", "[--labs N] promises|all|part KEY|TEST...", "run end-to-end tests in several labs; part KEY chooses a part of what promises leaves out", runScenes})
+		command{"scenes", "[--labs N] promises|all|part KEY|TEST...", "run end-to-end tests in several labs; part KEY chooses a part of what promises leaves out", runScenes},
+		command{"worlds", "[WORLD...]", "run some of them in variations of the lab, and write docs/compatibility.md", func(ctx context.Context, args []string) error {
+			return plain(worlds.Run(ctx, os.Stdout, args))
+		}})
+}
+
+// plain returns an error that main prints, also if a program of the lab failed.
+func plain(err error) error {
+	if err != nil {
+		return errors.New(err.Error())
+	}
+	return nil
 }
 
 func runScenes(ctx context.Context, args []string) error {
@@ -42,8 +54,6 @@ func runScenes(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if err := r.Run(ctx, list); err != nil {
-		return errors.New(err.Error()) // main prints no exec.ExitError
-	}
-	return nil
+	_, err = r.Run(ctx, list)
+	return plain(err)
 }

@@ -35,16 +35,18 @@ type Runner struct {
 	Labs int
 	// World is the variation of the labs.
 	World string
+	// Force replaces a lab that is up.
+	Force bool
 	Out   io.Writer
 
 	mu     sync.Mutex
-	passed int
+	passed []string
 	failed []string
 }
 
-// Run brings the labs up and runs the scenes. The first lab stays up, and the others are taken down.
-// An error says that a scene failed or did not run.
-func (r *Runner) Run(ctx context.Context, list []Scene) error {
+// Run brings the labs up and runs the scenes. It returns the tests that passed. The first lab stays up,
+// and the others are taken down. An error says that a scene failed or did not run.
+func (r *Runner) Run(ctx context.Context, list []Scene) (passed []string, err error) {
 	began := time.Now()
 	var together, alone []Scene
 	for _, s := range list {
@@ -56,28 +58,28 @@ func (r *Runner) Run(ctx context.Context, list []Scene) error {
 	}
 	// This may take minutes, the first time, and says so.
 	if _, err := build.Build(ctx, r.Out, build.Always()...); err != nil {
-		return err
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "purelb-scenes-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "e2e.test")
 	compile := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, "./e2e")
 	compile.Dir, compile.Stdout, compile.Stderr = r.Source, r.Out, r.Out
 	if err := compile.Run(); err != nil {
-		return fmt.Errorf("compile lab/e2e: %w", err)
+		return nil, fmt.Errorf("compile lab/e2e: %w", err)
 	}
 	err = r.share(ctx, program, together, alone)
 	for _, told := range r.failed {
 		fmt.Fprint(r.Out, "failed: ", told)
 	}
-	fmt.Fprintf(r.Out, "scenes took %s in %d labs\n%d passed, %d failed\n", time.Since(began).Round(time.Second), r.Labs, r.passed, len(r.failed))
+	fmt.Fprintf(r.Out, "scenes took %s in %d labs\n%d passed, %d failed\n", time.Since(began).Round(time.Second), r.Labs, len(r.passed), len(r.failed))
 	if len(r.failed) > 0 {
 		err = errors.Join(err, fmt.Errorf("%d scenes failed; bin/scenes has all that they printed", len(r.failed)))
 	}
-	return err
+	return r.passed, err
 }
 
 // share runs scenes in all labs, and then those that need the machine alone in the first lab.
@@ -139,7 +141,7 @@ func (r *Runner) ended(s Scene, lab int, took time.Duration, ok bool, output str
 	defer r.mu.Unlock()
 	word := "ok    "
 	if ok {
-		r.passed++
+		r.passed = append(r.passed, s.Test)
 	} else {
 		r.failed = append(r.failed, s.Test+"\n"+reasons(output))
 		word = "FAILED"
@@ -183,7 +185,7 @@ func (r *Runner) open(ctx context.Context, program string, number int) (*lab, er
 	l := &lab{r: r, number: number, dir: state.Default().Beside(number)}
 	began := time.Now()
 	var said bytes.Buffer
-	if err := lifecycle.Up(ctx, l.dir, lifecycle.Options{Nodes: 4, World: r.World, Out: &said}); err != nil {
+	if err := lifecycle.Up(ctx, l.dir, lifecycle.Options{Nodes: 4, World: r.World, Force: r.Force, Out: &said}); err != nil {
 		return nil, fmt.Errorf("lab %d: %w\n%s", number, err, said.String())
 	}
 	fmt.Fprintf(r.Out, "lab %d is up after %s\n", number, time.Since(began).Round(time.Second))

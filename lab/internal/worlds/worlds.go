@@ -1,27 +1,20 @@
-// Worlds runs scenes of the end-to-end tests in variations of the lab:
-//
-//	worlds              all worlds; writes the table of docs/compatibility.md
-//	worlds NAME...      only these; renews their columns of the table
-//
-// It replaces a running lab, and leaves the last world running. It fails if a scene fails.
-package main
+// Package worlds runs scenes in variations of the lab, and writes the table of docs/compatibility.md.
+package worlds
 
 import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"purelb.io/purelb/lab/internal/build"
+	"purelb.io/purelb/lab/internal/scenes"
 	"purelb.io/purelb/lab/internal/topology"
 )
 
@@ -31,7 +24,7 @@ const page = "../docs/compatibility.md"
 // scene is an end-to-end test that has to pass in every world, or only in one.
 type scene struct{ promise, test, only string }
 
-var scenes = []scene{
+var shown = []scene{
 	{"a client outside reaches a local address of each family", "TestALocalServiceIsReachedByIPv4AndIPv6", ""},
 	{"a client outside reaches a remote address of each family through every node", "TestARemoteServiceIsReachedByIPv4AndIPv6ThroughEveryNode", ""},
 	{"`externalTrafficPolicy: Local`: the nodes with endpoints have a remote address", "TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints", ""},
@@ -61,11 +54,11 @@ const (
 )
 
 // set notes which tests passed in a world.
-func (r results) set(w topology.World, passed map[string]bool) {
+func (r results) set(w topology.World, passed []string) {
 	words := map[string]string{}
-	for _, s := range scenes {
+	for _, s := range shown {
 		words[s.promise] = fails
-		if passed[s.test] {
+		if slices.Contains(passed, s.test) {
 			words[s.promise] = passes
 		}
 	}
@@ -103,43 +96,33 @@ func previous(text string) results {
 	return all
 }
 
-func main() {
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, flag.Args()); err != nil {
-		fmt.Fprintln(os.Stderr, "worlds:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, names []string) error {
+// Run runs the scenes in the worlds of these names, or in all worlds, and renews their columns of the
+// table. It replaces a running lab, and leaves the last world running. An error says that a scene failed.
+func Run(ctx context.Context, out io.Writer, names []string) error {
 	worlds, err := choose(names)
 	if err != nil {
 		return err
 	}
-	dir, err := build.Source()
+	source, err := build.Source()
 	if err != nil {
 		return err
 	}
-	if err := os.Chdir(dir); err != nil {
-		return err
-	}
-	text, err := os.ReadFile(page)
+	file := filepath.Join(source, page)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	all := previous(string(text))
 	var errs []error
 	for _, w := range worlds {
-		fmt.Printf("\n== the world %s: %s\n", w.Name, w.About)
-		passed, err := try(ctx, w)
+		fmt.Fprintf(out, "\n== the world %s: %s\n", w.Name, w.About)
+		passed, err := try(ctx, out, source, w)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("world %s: %w", w.Name, err))
 		}
 		all.set(w, passed)
 	}
-	return errors.Join(append(errs, write(all))...)
+	return errors.Join(append(errs, write(file, all))...)
 }
 
 // choose returns the worlds of these names, or all worlds.
@@ -158,61 +141,19 @@ func choose(names []string) (worlds []topology.World, err error) {
 }
 
 // try builds a world and runs the scenes in it. It returns the tests that passed.
-func try(ctx context.Context, w topology.World) (passed map[string]bool, err error) {
-	up := command(ctx, "run", ".", "up", "--force", "--world", w.Name)
-	up.Stdout = os.Stdout
-	if err := up.Run(); err != nil {
-		return nil, fmt.Errorf("bring it up: %w", err)
-	}
+func try(ctx context.Context, out io.Writer, source string, w topology.World) (passed []string, err error) {
 	var tests []string
-	for _, s := range scenes {
+	for _, s := range shown {
 		if s.in(w) {
 			tests = append(tests, s.test)
 		}
 	}
-	test := command(ctx, "test", "./e2e", "-count=1", "-timeout=45m", "-json", "-run", "^("+strings.Join(tests, "|")+")$")
-	out, err := test.StdoutPipe()
+	list, err := scenes.Named(tests)
 	if err != nil {
 		return nil, err
 	}
-	if err := test.Start(); err != nil {
-		return nil, err
-	}
-	passed, readErr := read(out, os.Stdout)
-	err = errors.Join(readErr, test.Wait())
-	for _, name := range tests {
-		if err == nil && !passed[name] {
-			err = fmt.Errorf("%s did not run", name)
-		}
-	}
-	return passed, err
-}
-
-func command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Stderr = os.Stderr
-	return cmd
-}
-
-// read reads the events of "go test -json", prints what the tests print, and returns the tests
-// that passed.
-func read(events io.Reader, out io.Writer) (passed map[string]bool, err error) {
-	passed = map[string]bool{}
-	for decoder := json.NewDecoder(events); ; {
-		var e struct{ Action, Test, Output string }
-		if err := decoder.Decode(&e); err != nil {
-			if errors.Is(err, io.EOF) {
-				return passed, nil
-			}
-			return passed, err
-		}
-		switch e.Action {
-		case "output":
-			fmt.Fprint(out, e.Output)
-		case "pass":
-			passed[e.Test] = true
-		}
-	}
+	runner := &scenes.Runner{Source: source, Labs: 1, World: w.Name, Force: true, Out: out}
+	return runner.Run(ctx, list)
 }
 
 // The lines of the page that enclose what this program writes.
@@ -225,17 +166,17 @@ const (
 const firstCell = "What happens"
 
 // write puts the table into the page.
-func write(all results) error {
-	text, err := os.ReadFile(page)
+func write(file string, all results) error {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	before, rest, ok := bytes.Cut(text, []byte(begin))
 	_, after, closed := bytes.Cut(rest, []byte(end))
 	if !ok || !closed {
-		return fmt.Errorf("%s: no lines %q and %q", page, begin, end)
+		return fmt.Errorf("%s: no lines %q and %q", file, begin, end)
 	}
-	return os.WriteFile(page, slices.Concat(before, []byte(begin), []byte(table(all)), []byte(end), after), 0o644)
+	return os.WriteFile(file, slices.Concat(before, []byte(begin), []byte(table(all)), []byte(end), after), 0o644)
 }
 
 // table returns the worlds and what passed in each of them.
@@ -252,7 +193,7 @@ func table(all results) string {
 		rule += "---|"
 	}
 	b.WriteString("\n" + rule + "\n")
-	for _, s := range scenes {
+	for _, s := range shown {
 		fmt.Fprintf(&b, "| %s |", s.promise)
 		for _, w := range topology.Worlds {
 			fmt.Fprintf(&b, " %s |", all.word(s, w))

@@ -1,39 +1,19 @@
-package main
+package worlds
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"purelb.io/purelb/lab/internal/scenes"
 	"purelb.io/purelb/lab/internal/topology"
 )
 
 // Without this test, a renamed test would count as failed only when the table is written.
-func TestScenesAreTestsOfTheLab(t *testing.T) {
-	files, err := filepath.Glob("../../e2e/*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests := map[string]bool{}
-	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
-				tests[fn.Name.Name] = true
-			}
-		}
-	}
-	for _, s := range scenes {
-		if !tests[s.test] {
-			t.Errorf("there is no test %s", s.test)
+func TestTheTableShowsScenes(t *testing.T) {
+	for _, s := range shown {
+		if _, err := scenes.Named([]string{s.test}); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -51,23 +31,14 @@ func TestWorldsAreChosenByName(t *testing.T) {
 }
 
 func TestOnlyPassedTestsPassInTheTable(t *testing.T) {
-	passed, err := read(strings.NewReader(`{"Action":"run","Test":"A"}
-{"Action":"output","Test":"A","Output":"text\n"}
-{"Action":"pass","Test":"A"}
-{"Action":"fail","Test":"B"}
-{"Action":"fail"}
-`), io.Discard)
-	if err != nil || len(passed) != 1 || !passed["A"] {
-		t.Errorf("the passed tests are %v, %v", passed, err)
-	}
 	all := results{}
 	w, _ := topology.FindWorld("iptables")
-	all.set(w, map[string]bool{scenes[0].test: true})
+	all.set(w, []string{shown[0].test})
 	text := table(all)
 	if got := strings.Count(text, "| passes |"); got != 1 {
 		t.Errorf("%d cells of the table pass, want 1:\n%s", got, text)
 	}
-	others := slices.DeleteFunc(slices.Clone(scenes[1:]), func(s scene) bool { return !s.in(w) })
+	others := slices.DeleteFunc(slices.Clone(shown[1:]), func(s scene) bool { return !s.in(w) })
 	if fails, other := strings.Count(text, "| **fails** "), len(others); fails != other {
 		t.Errorf("%d cells of the table fail, want %d:\n%s", fails, other, text)
 	}
@@ -76,14 +47,14 @@ func TestOnlyPassedTestsPassInTheTable(t *testing.T) {
 func TestARunOfOneWorldKeepsOtherResults(t *testing.T) {
 	all := results{}
 	for _, w := range topology.Worlds {
-		all.set(w, map[string]bool{scenes[0].test: true})
+		all.set(w, []string{shown[0].test})
 	}
 	again := previous("Text\n" + begin + table(all) + end)
 	if got, want := table(again), table(all); got != want {
 		t.Errorf("the table was read as\n%s\nwant\n%s", got, want)
 	}
 	again.set(topology.Worlds[1], nil)
-	others := slices.DeleteFunc(slices.Clone(topology.Worlds[2:]), func(w topology.World) bool { return !scenes[0].in(w) })
+	others := slices.DeleteFunc(slices.Clone(topology.Worlds[2:]), func(w topology.World) bool { return !shown[0].in(w) })
 	if got := strings.Count(table(again), "| passes "); got != 1+len(others) {
 		t.Errorf("after one world failed, %d worlds pass, want all others:\n%s", got, table(again))
 	}
