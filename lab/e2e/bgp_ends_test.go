@@ -7,16 +7,13 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"purelb.io/purelb/lab/probe"
 	"purelb.io/purelb/lab/product"
 )
 
 // Promise: routers stop sending to a node before its orderly end. With graceful restart, they keep
-// its routes only when its speaker restarts.
+// its routes only when its speaker restarts. The agent and the speaker of a node find out in one way why
+// they end. The scenes of ends_test.go show that they find out each cause.
 
 // withdrawn is the time for which routers may send to a node after SIGTERM. If they kept its routes
 // for a graceful restart, they would send for a minute.
@@ -112,73 +109,6 @@ func TestRoutersLeaveANodeThatIsRebooted(t *testing.T) {
 	w.endPrograms("node-3")
 	f.leave("node-3", time.Now(), addresses)
 	s.powerOffAfterShutdown("node-3", addresses)
-}
-
-func TestRoutersLeaveANodeWhoseKubeletShutsItDown(t *testing.T) {
-	w := newWorld(t)
-	w.sessions()
-	addresses := w.remote()
-	f, s := w.followRoutes(), w.spray(addresses)
-	told := time.Now()
-	w.endPods("node-3", 500*time.Millisecond)
-	f.leave("node-3", told, addresses)
-	s.powerOffAfterShutdown("node-3", addresses)
-}
-
-// kubectl drain does not evict DaemonSets, so the routes stay.
-func TestRoutersLeaveADrainedNodeWhenItIsShutDown(t *testing.T) {
-	w := newWorld(t)
-	w.sessions()
-	addresses := w.remote()
-	uncordon := w.undoable(func() { kubectl(w, "uncordon", "node-3") })
-	f, s := w.followRoutes(), w.spray(addresses)
-	kubectl(w, "drain", "node-3", "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=2m")
-	time.Sleep(3 * time.Second) // time for a late loss
-	f.nothing(addresses...)
-	w.endPrograms("node-3")
-	f.leave("node-3", time.Now(), addresses)
-	s.powerOffAfterShutdown("node-3", addresses)
-	uncordon()
-}
-
-func TestRoutersLeaveANodeFromWhichTheSpeakerIsEvicted(t *testing.T) {
-	w := newWorld(t)
-	w.sessions()
-	addresses := w.remote()
-	f, s := w.followRoutes(), w.spray(addresses)
-	told := time.Now()
-	untaint := w.taint("node-3")
-	f.leave("node-3", told, addresses)
-	time.Sleep(3 * time.Second) // time for a late loss
-	s.complain("eviction by a taint")
-	untaint()
-	w.agentReady("node-3")
-	w.everywhere(addresses...)
-}
-
-func TestRoutersLeaveANodeThatIsDeleted(t *testing.T) {
-	w := newWorld(t)
-	w.expect("departureNotKnown", "nodeStatusNotWritten", "leaseNotRenewed", "nodeMissing", "departed", "eventNotWritten", "annotationNotWritten")
-	w.sessions()
-	addresses := w.remote()
-	var node corev1.Node
-	if err := w.Get(w.ctx, client.ObjectKey{Name: "node-3"}, &node); err != nil {
-		t.Fatal(err)
-	}
-	agent := w.readyPod("lbnodeagent", node.Name)
-	f, s := w.followRoutes(), w.spray(addresses)
-	restore := w.undoable(func() { w.register(node) })
-	if err := w.Delete(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}); err != nil {
-		t.Fatal(err)
-	}
-	told := time.Now()
-	kubectl(w, "delete", "pod", agent.Name, "--namespace", agent.Namespace, "--force", "--grace-period=0")
-	f.leave(node.Name, told, addresses)
-	time.Sleep(3 * time.Second) // time for a late loss
-	s.complain("deletion of the Node")
-	restore()
-	w.agentReady(node.Name)
-	w.everywhere(addresses...)
 }
 
 // BenchmarkBGPReboot measures the loss of clients of remote addresses in the minute of a reboot. The

@@ -17,38 +17,6 @@ import (
 // Promise: routers learn by BGP which nodes carry a remote address, and remove a node that is gone. A
 // restart of a program changes no route.
 
-func TestTheRouterSpreadsRemoteAddressesOverAllNodes(t *testing.T) {
-	w := newWorld(t)
-	w.apply(echo("web", 2), service("web", "remote"))
-	addresses := w.addresses("web", families())
-	w.everywhere(addresses...)
-	w.answers(addresses...)
-}
-
-func TestNextHopsFollowTheEndpointsOfTrafficPolicyLocal(t *testing.T) {
-	w := newWorld(t)
-	w.apply(echo("web", 1, "node-2"), service("web", "remote", "externalTrafficPolicy: Local"))
-	addresses := w.addresses("web", families())
-	through := func(nodes ...string) {
-		t.Helper()
-		for _, a := range addresses {
-			w.until(patience, fmt.Sprintf("the router reaches %s by way of %v", a, nodes), func() bool {
-				return equal(w.nextHops(host(a)), nodes)
-			})
-		}
-	}
-	through("node-2")
-	w.answers(addresses...)
-	w.apply(server("far", "node-3"))
-	through("node-2", "node-3")
-	w.apply(echo("web", 0))
-	through("node-3")
-	w.remove(server("far", "node-3"))
-	through()
-	w.apply(server("near", "node-1"))
-	through("node-1")
-}
-
 func TestServicesThatShareAnAddressHaveOneRoute(t *testing.T) {
 	w := newWorld(t)
 	sharing := func(name string, port int) string {
