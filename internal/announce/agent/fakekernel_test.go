@@ -264,6 +264,11 @@ func (k *fakeKernel) Guard(_ context.Context, closed []netip.Addr) error {
 	return nil
 }
 
+// link returns the link with this name.
+func (k *fakeKernel) link(name string) *announce.Link {
+	return &k.links[slices.IndexFunc(k.links, func(l announce.Link) bool { return l.Name == name })]
+}
+
 // has reports whether there is a link with this name.
 func (k *fakeKernel) has(link string) bool {
 	k.mu.Lock()

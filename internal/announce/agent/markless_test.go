@@ -10,7 +10,6 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/announce"
-	"purelb.io/purelb/internal/nodes/ending"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/expect"
 )
@@ -54,19 +53,6 @@ func TestAKernelWithoutMarksRemovesAddressesOfBackends(t *testing.T) {
 		w.kernel.change(func() { w.kernel.removeErr = nil })
 		pass(10 * time.Minute)
 		expect.Equal(t, "kernel, without Services", w.kernel.String(), "198.18.0.9/32 kube-lb0")
-	})
-}
-
-func TestAKernelWithoutMarksKeepsAddressesWithoutTheAPIServer(t *testing.T) {
-	withoutMarks(t, func(w *world) {
-		w.kernel.hold(ours("eth0", "192.0.2.9/24", 20*time.Second), ours("eth0", "2001:db8::9/64", 50*time.Second))
-		w.cluster.missing = true
-		w.agent.Departures = endOf(ending.Uninstalled)
-	}, func(w *world) {
-		pass(10 * time.Minute)
-		expect.Equal(t, "kernel", w.kernel.String(), bothAddresses)
-		w.end()
-		expect.Equal(t, "kernel, after the end of an agent that never knew the cluster", w.kernel.String(), bothAddresses)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,6 +25,9 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/nodes/election"
+	"purelb.io/purelb/internal/nodes/ending"
+	"purelb.io/purelb/internal/nodes/lease"
+	"purelb.io/purelb/internal/nodes/membership"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/expect"
 )
@@ -40,7 +44,7 @@ func TestScenes(t *testing.T) {
 		for part := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 			name, script, _ := strings.Cut(part, "\n")
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+strings.TrimPrefix(name, "# "), func(t *testing.T) {
-				before, after, cut := strings.Cut(script, "start\n")
+				before, after, cut := strings.Cut("\n"+script, "\nstart\n")
 				if !cut {
 					before, after = "", script
 				}
@@ -55,6 +59,8 @@ type scene struct {
 	*world
 	changes         int // of objects
 	looked, written int // at the last "forget"
+	unstick         func()
+	restore         func()
 }
 
 func (s *scene) play(t *testing.T, script string) {
@@ -66,10 +72,20 @@ func (s *scene) play(t *testing.T, script string) {
 			answer = append(answer, strings.TrimSpace(lines[i][2:]))
 		}
 		verb, rest, _ := strings.Cut(line, " ")
+		if verb == "repeat" { // the lines until "done"
+			times, err := strconv.Atoi(rest)
+			expect.NoError(t, err)
+			end := i + slices.Index(lines[i:], "done")
+			for range times {
+				s.play(t, strings.Join(lines[i:end], "\n"))
+			}
+			i = end + 1
+			continue
+		}
 		if line == "" || verb == "//" || s.act(t, verb, rest, strings.Fields(rest)) {
 			continue
 		}
-		got, asked := s.ask(verb, strings.Fields(rest))
+		got, asked := s.ask(t, verb, strings.Fields(rest))
 		if !asked {
 			t.Fatalf("there is no word %q", verb)
 		}
@@ -97,22 +113,74 @@ func (s *scene) act(t *testing.T, verb, rest string, args []string) bool {
 		s.cluster.change(withdrawing)
 	case "exclude":
 		s.cluster.change(excluded)
+	case "backend": // a group whose addresses another program manages
+		s.cluster.change(func(o *objects) {
+			netbox := v2.ServiceGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: rest}}
+			netbox.Spec.Netbox = &v2.NetboxSpec{URL: "https://netbox/"}
+			o.Groups = append(o.Groups, netbox)
+		})
 	case "groups": // leaves only the first groups
 		s.cluster.change(func(o *objects) { o.Groups = o.Groups[:len(args)] })
 	case "unknown": // the cluster is not known
 		s.cluster.missing = true
 	case "known":
 		s.cluster.change(func(*objects) {})
-	case "peers": // the nodes. Gossip reaches "node-b+". "node-b~" is drained, and "node-b-" is both
+	case "no-node": // the Node is deleted
+		s.cluster.change(func(o *objects) { o.Node = nil })
+	case "node-addresses": // in Kubernetes
+		s.cluster.change(known(args...))
+	case "unreachable": // nodes whose kubelets are not heard
+		s.cluster.change(func(o *objects) { o.NodesUnreachable = args })
+	case "peers": // the nodes. Gossip reaches "node-b+". "node-b~" is drained, "node-b-" is both, and "node-b!" has no networks
 		s.peers.change(func(p *election.Peers) {
 			p.Members = nil
 			for _, name := range args {
-				m := peer(strings.TrimRight(name, "+-~"))
+				m := peer(strings.TrimRight(name, "+-~!"))
 				how := strings.TrimPrefix(name, m.Node)
 				m.Draining, m.Reachable = how == "-" || how == "~", how == "-" || how == "+"
+				if how == "!" {
+					m.Subnets = nil
+				}
 				p.Members = append(p.Members, m)
 			}
 		})
+	case "unable": // a node cannot add these addresses
+		s.peers.change(func(p *election.Peers) {
+			p.Members = slices.Clone(p.Members)
+			i := slices.IndexFunc(p.Members, func(m election.Member) bool { return m.Node == args[0] })
+			p.Members[i].Unable = addrsOf(args[1:])
+		})
+	case "prefer": // the local group prefers a node, to which addresses go back after a time
+		s.cluster.change(func(o *objects) {
+			local := o.Groups[0].Spec.Local
+			local.RebalanceAfter, local.Nodes = v2.Duration(args[1]), []v2.NodeWeight{{NodeSelector: map[string]string{"rack": "b"}, Weight: 5}}
+		})
+		s.peers.change(func(p *election.Peers) {
+			b := reachable(args[0])
+			b.Weights = map[string]int{"local": 5}
+			p.Members = append(p.Members, b)
+		})
+	case "answers": // the other nodes take all that they are offered
+		s.peers.answer = takes
+	case "inherited": // an address, a machine, and how long ago the agent before this one heard it
+		ago, err := time.ParseDuration(args[2])
+		expect.NoError(t, err)
+		claim := lease.Claim{Addr: addrOf(args[0]), MAC: heard(args[0], lastByte(t, args[1])).MAC}
+		s.peers.inherited = append(s.peers.inherited, lease.Heard{Claim: claim, At: time.Now().Add(-ago)})
+	case "echo": // gossip returns the published record to this node at once
+		s.peers.heard = func(p *election.Peers) {
+			p.Members = slices.Clone(p.Members)
+			p.Members[0].Subnets = nil
+			if strings.HasPrefix(s.peers.published[len(s.peers.published)-1], fmt.Sprint(subnets)) {
+				p.Members[0].Subnets = subnets
+			}
+		}
+	case "unwritten": // annotations cannot be written
+		s.agent.Annotations = unwritten{}
+	case "deaf": // the goodbye does not end in time
+		s.peers.deaf = true
+	case "gossip": // the address at the start
+		s.agent.gossip = netip.MustParseAddrPort(rest)
 	case "trusted", "untrusted":
 		s.peers.change(func(p *election.Peers) { p.Trusted = verb == "trusted" })
 	case "own": // addresses of nodes themselves: "node-b 192.0.2.2; ..."
@@ -128,10 +196,25 @@ func (s *scene) act(t *testing.T, verb, rest string, args []string) bool {
 			nodes[heard("192.0.2.9", lastByte(t, args[0])).MAC] = args[1]
 		}
 		s.peers.change(func(p *election.Peers) { p.MACs = nodes })
-	case "claim": // of a machine with this last byte of its MAC
-		s.kernel.heard <- heard(args[0], lastByte(t, args[1]))
-	case "offer": // of web's addresses by a node
-		s.peers.received <- from(rest, announce.Take)
+	case "claim", "question": // of a machine with this last byte of its MAC: on which link, and how long ago it came
+		h := heard(args[0], lastByte(t, args[1]))
+		h.Probe = verb == "question"
+		if len(args) > 2 {
+			h.Link = args[2]
+		}
+		if len(args) > 3 {
+			ago, err := time.ParseDuration(args[3])
+			expect.NoError(t, err)
+			h.At = h.At.Add(-ago)
+		}
+		s.kernel.heard <- h
+	case "offer": // of addresses by a node, by default those of web
+		s.peers.received <- from(args[0], announce.Take, addrsOf(args[1:])...)
+	case "took": // a node says that it has the addresses of web
+		s.peers.received <- from(rest, announce.Taken)
+		return true
+	case "nonsense": // of a node
+		s.peers.received <- membership.Message{From: rest, Body: []byte("nonsense")}
 	case "taken": // by another machine: so many attempts to add the address will fail, each after a time
 		s.kernel.taken[args[0]], _ = strconv.Atoi(args[1])
 		var err error
@@ -152,8 +235,12 @@ func (s *scene) act(t *testing.T, verb, rest string, args []string) bool {
 				s.kernel.hold(permanent("kube-ipvs0", prefix))
 			}
 		})
-	case "loose": // the kernel answers for addresses of other links
-		s.kernel.change(func() { s.kernel.looseARP = true })
+	case "loose", "strict": // whether the kernel answers for addresses of other links
+		s.kernel.change(func() { s.kernel.looseARP = verb == "loose" })
+	case "putting": // how long it takes to add addresses
+		var err error
+		s.kernel.putting, err = time.ParseDuration(rest)
+		expect.NoError(t, err)
 	case "hold", "leased": // a local address of an earlier agent, or of the node
 		left, err := time.ParseDuration(args[2])
 		expect.NoError(t, err)
@@ -164,29 +251,79 @@ func (s *scene) act(t *testing.T, verb, rest string, args []string) bool {
 		s.kernel.change(func() { s.kernel.hold(a) })
 	case "foreign":
 		s.kernel.change(func() { s.kernel.hold(permanent(args[0], args[1])) })
-	case "remote": // an address of an earlier agent on kube-lb0
-		a := permanent("kube-lb0", rest)
+	case "remote": // an address of an earlier agent on kube-lb0, or on another dummy interface that it made
+		made := announce.Link{Name: "kube-lb0", Up: true}
+		if len(args) > 1 {
+			made = announce.Link{Name: args[1], Index: 8, Kind: "dummy", Up: true, Carrier: true, Made: true}
+		}
+		a := permanent(made.Name, args[0])
 		a.Mark = announce.Mark
 		s.kernel.change(func() {
 			s.kernel.hold(a)
-			s.kernel.links = append(s.kernel.links, announce.Link{Name: "kube-lb0", Up: true})
+			s.kernel.links = append(s.kernel.links, made)
 		})
+	case "link": // of another program
+		s.kernel.change(func() {
+			s.kernel.links = append(s.kernel.links, announce.Link{Name: rest, Index: 8, Kind: "dummy", Up: true, Carrier: true})
+		})
+	case "unlink":
+		s.kernel.change(func() {
+			s.kernel.links = slices.DeleteFunc(s.kernel.links, func(l announce.Link) bool { return l.Name == rest })
+			s.kernel.addresses = slices.DeleteFunc(s.kernel.addresses, func(h held) bool { return h.Link == rest })
+		})
+	case "renew": // a link with the same name and the same own addresses replaces this one
+		s.kernel.change(func() {
+			s.kernel.link(rest).Index += 100
+			s.kernel.addresses = slices.DeleteFunc(s.kernel.addresses, func(h held) bool { return h.Link == rest && h.Mark == announce.Mark })
+		})
+	case "flush-link": // a network manager removes all addresses and default routes of eth0, and "restore" adds the node's own again
+		s.restore = s.kernel.flush()
+	case "restore":
+		s.restore()
+	case "keeps-links": // the deletion of a link does not end in time
+		s.kernel.keepsLinks = true
+	case "mac": // the last byte of the MAC of a link
+		s.kernel.change(func() {
+			s.kernel.link(args[0]).MAC = heard("192.0.2.9", lastByte(t, args[1])).MAC
+		})
+	case "no-neighbors": // on a link: the agent speaks no ARP and no Neighbor Discovery there
+		s.kernel.change(func() { s.kernel.link(rest).Neighbors = false })
+	case "any-sender": // the kernel asks with any of its addresses as the sender
+		s.kernel.change(func() { s.kernel.anySender = true })
+	case "proxy": // the last byte of the MAC of a machine that answers for every address
+		s.kernel.change(func() { s.kernel.proxy = heard("192.0.2.9", lastByte(t, rest)).MAC })
+	case "stick": // the next observation lasts until "unstick"
+		s.unstick = s.kernel.stick()
+	case "unstick":
+		s.unstick()
+	case "wake":
+		s.kernel.change(func() {})
 	case "refuse":
 		s.kernel.change(func() { s.kernel.putErr[args[0]] = errors.New(strings.Join(args[1:], " ")) })
 	case "accept":
 		s.kernel.change(func() { delete(s.kernel.putErr, args[0]) })
 	case "fail": // what: the kernel's error
-		at := map[string]*error{"observe": &s.kernel.dumpErr, "remove": &s.kernel.removeErr, "probe": &s.kernel.probeErr}[args[0]]
+		at := map[string]*error{"observe": &s.kernel.dumpErr, "remove": &s.kernel.removeErr, "probe": &s.kernel.probeErr,
+			"dummy": &s.kernel.dummyErr, "guard": &s.kernel.guardErr}[args[0]]
 		s.kernel.change(func() { *at = errors.New(strings.Join(args[1:], " ")) })
 	case "mend":
-		s.kernel.change(func() { s.kernel.dumpErr, s.kernel.removeErr, s.kernel.probeErr = nil, nil, nil })
+		s.mend()
+	case "mend-after": // a time, during the next lines
+		d, err := time.ParseDuration(rest)
+		expect.NoError(t, err)
+		time.AfterFunc(d, s.mend)
+		return true
 	case "flush": // somebody removes all addresses but the node's own
 		s.kernel.change(func() { s.kernel.addresses = s.kernel.addresses[:3] })
-	case "answered": // another machine answers for these addresses alone
+	case "answered", "answered-by": // another machine, whose last byte may come first, answers for these addresses alone
+		mac := someMAC
+		if verb == "answered-by" {
+			mac, args = heard("192.0.2.9", lastByte(t, args[0])).MAC, args[1:]
+		}
 		s.kernel.change(func() {
 			clear(s.kernel.answers)
 			for _, ip := range args {
-				s.kernel.answers[ip] = someMAC
+				s.kernel.answers[ip] = mac
 			}
 		})
 	case "gateways":
@@ -209,7 +346,7 @@ func (s *scene) act(t *testing.T, verb, rest string, args []string) bool {
 }
 
 // ask answers a question about the world.
-func (s *scene) ask(verb string, args []string) (answer string, ok bool) {
+func (s *scene) ask(t *testing.T, verb string, args []string) (answer string, ok bool) {
 	switch verb {
 	case "kernel":
 		return s.kernel.String(), true
@@ -219,6 +356,8 @@ func (s *scene) ask(verb string, args []string) (answer string, ok bool) {
 		return s.reported(), true
 	case "log":
 		return s.logged(args...), true
+	case "sorted-log": // without the order
+		return strings.Join(slices.Sorted(strings.SplitSeq(s.logged(args...), "\n")), "\n"), true
 	case "slots":
 		return s.slots(args[0]), true
 	case "published":
@@ -228,10 +367,38 @@ func (s *scene) ask(verb string, args []string) (answer string, ok bool) {
 			return "yes", true
 		}
 		return s.peers.publications(), true
-	case "published-own":
-		return s.peers.own, true
-	case "published-gateways":
-		return s.peers.gateways, true
+	case "published-own", "published-macs", "published-gateways", "published-unable", "published-gossip":
+		return map[string]string{
+			"published-own": s.peers.own, "published-macs": s.peers.macs, "published-gateways": s.peers.gateways, "published-unable": s.peers.unable,
+			"published-gossip": s.peers.gossip,
+		}[verb], true
+	case "messages": // to other nodes
+		return s.messages(args...), true
+	case "end": // the agent, for a cause: how long that takes, and what the others hear
+		return s.ends(args[0]), true
+	case "unchanged": // "unchanged 10m 2s" says whether the kernel has the same addresses every 2 s for 10 minutes
+		return s.unchanged(t, args[0], args[1]), true
+	case "has-link":
+		return yesIf(s.kernel.has(args[0])), true
+	case "closed": // addresses behind which the node is closed
+		return s.kernel.guarded(), true
+	case "probed":
+		return yesIf(s.kernel.probed[addrOf(args[0])]), true
+	case "probed-others": // how many addresses besides this one and the gateways
+		others := maps.Clone(s.kernel.probed)
+		maps.DeleteFunc(others, func(ip netip.Addr, _ bool) bool {
+			return ip == addrOf(args[0]) || slices.Contains(s.kernel.gateways, ip)
+		})
+		return strconv.Itoa(len(others)), true
+	case "asked-alone": // how many machines are asked by unicast whether the segment works
+		return strconv.Itoa(len(s.kernel.known)), true
+	case "state-says": // says whether this is in the answer of /state
+		text, _ := s.agent.shown.Load().text("node-a", nil)
+		return yesIf(strings.Contains(string(text), strings.Join(args, " "))), true
+	case "kubelets-read": // says whether the agent asked so often for the Node of another node
+		low, _ := strconv.Atoi(args[0])
+		high, _ := strconv.Atoi(args[1])
+		return within(s.cluster.kubeletsRead, low, high), true
 	case "reports":
 		return s.peers.reports(), true
 	case "reports-so-far":
@@ -245,11 +412,18 @@ func (s *scene) ask(verb string, args []string) (answer string, ok bool) {
 		return strconv.Itoa(len(node.Addresses)), true
 	case "series": // of announced addresses
 		return strconv.Itoa(testutil.CollectAndCount(s.metrics.announced, "purelb_lbnodeagent_announced")), true
+	case "series-of-services": // winner changes, affinity fallbacks, slot steals
+		m := s.metrics
+		return fmt.Sprint(testutil.CollectAndCount(m.winnerChanges), testutil.CollectAndCount(m.affinityFallback), testutil.CollectAndCount(m.slotSteals)), true
 	case "metric":
 		return fmt.Sprint(testutil.ToFloat64(map[string]prometheus.Collector{
-			"conflicts": s.metrics.conflicts, "winners": s.metrics.winnerChanges.WithLabelValues("default/web"),
-			"affinity": s.metrics.affinityFallback.WithLabelValues("192.0.2.9"),
+			"conflicts": s.metrics.conflicts, "garp": s.metrics.garpSent, "na": s.metrics.naSent, "winners": s.metrics.winnerChanges.WithLabelValues("default/web"),
+			"affinity": s.metrics.affinityFallback.WithLabelValues("192.0.2.9"), "handovers": s.metrics.handovers,
 		}[args[0]])), true
+	case "failed-probes": // says whether there were so many
+		low, _ := strconv.Atoi(args[0])
+		high, _ := strconv.Atoi(args[1])
+		return within(int(testutil.ToFloat64(s.metrics.probes.WithLabelValues("failed"))), low, high), true
 	case "times": // "times 18 21 put 192.0.2.9" says whether there were 18 to 21 such changes
 		low, _ := strconv.Atoi(args[0])
 		high, _ := strconv.Atoi(args[1])
@@ -259,6 +433,77 @@ func (s *scene) ask(verb string, args []string) (answer string, ok bool) {
 		return within(s.kernel.observations()-s.looked, 0, high), true
 	}
 	return "", false
+}
+
+// mend ends all failures of the kernel.
+func (s *scene) mend() {
+	s.kernel.change(func() {
+		s.kernel.dumpErr, s.kernel.removeErr, s.kernel.probeErr, s.kernel.dummyErr, s.kernel.guardErr = nil, nil, nil, nil, nil
+	})
+}
+
+// messages returns the messages to other nodes, or those of one kind.
+func (s *scene) messages(only ...string) string {
+	kinds := map[announce.MessageKind]string{announce.Take: "take", announce.Taken: "taken", announce.Listen: "listen", announce.NotHeard: "not-heard"}
+	var all []string
+	for _, sent := range s.peers.messages() {
+		to, body, _ := strings.Cut(sent, ": ")
+		m, err := announce.Decode([]byte(body))
+		if err == nil && (len(only) == 0 || kinds[m.Kind] == only[0]) {
+			all = append(all, fmt.Sprintf("%s %s %s", to, kinds[m.Kind], strings.Trim(fmt.Sprint(m.Addresses), "[]")))
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// ends stops the agent for a cause.
+func (s *scene) ends(cause string) string {
+	for c := ending.Unknown; c <= ending.Uninstalled; c++ {
+		if c.String() == cause {
+			s.agent.Departures = endOf(c)
+		}
+	}
+	began := time.Now()
+	s.end()
+	said := []string{time.Since(began).Truncate(time.Millisecond).String()}
+	if s.peers.gone {
+		said = append(said, "goodbye")
+	}
+	if s.peers.draining() != "" {
+		said = append(said, "draining")
+	}
+	return strings.Join(said, ", ")
+}
+
+// unchanged says whether the kernel has the same addresses during a time.
+func (s *scene) unchanged(t *testing.T, during, every string) string {
+	whole, err := time.ParseDuration(during)
+	expect.NoError(t, err)
+	step, err := time.ParseDuration(every)
+	expect.NoError(t, err)
+	before := s.kernel.String()
+	for passed := step; passed <= whole; passed += step {
+		pass(step)
+		if got := s.kernel.String(); got != before {
+			return fmt.Sprintf("no: after %s %s", passed, got)
+		}
+	}
+	return "yes"
+}
+
+// addrsOf parses addresses. Without any it returns nil.
+func addrsOf(texts []string) (all []netip.Addr) {
+	for _, text := range texts {
+		all = append(all, addrOf(text))
+	}
+	return all
+}
+
+func yesIf(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
 }
 
 func lastByte(t *testing.T, text string) byte {
@@ -312,14 +557,18 @@ func (s *scene) services(text string) (all []corev1.Service) {
 	return all
 }
 
-// agents reads LBNodeAgents: name and spec.local.
+// agents reads LBNodeAgents: name and spec.local. "name@zone=b" selects nodes with this label.
 func (s *scene) agents(t *testing.T, text string) (all []v2.LBNodeAgent) {
 	for part := range strings.SplitSeq(text, ";") {
 		name, spec, _ := strings.Cut(strings.TrimSpace(part), " ")
 		if name == "" {
 			continue
 		}
+		name, label, selects := strings.Cut(name, "@")
 		a := lbNodeAgent(name, v2.InterfaceSpec{})
+		if key, value, _ := strings.Cut(label, "="); selects {
+			a.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+		}
 		a.Generation = int64(s.changes)
 		if spec == "" {
 			a.Spec.Local = nil

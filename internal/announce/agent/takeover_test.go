@@ -114,34 +114,6 @@ func TestAnAddressOfAnOldOfferIsProbedFirst(t *testing.T) {
 	})
 }
 
-// handsOver runs test on a node that holds both addresses and is then excluded. node-b can take
-// the addresses.
-func handsOver(t *testing.T, answer func(to string, message []byte) (membership.Message, bool), test func(*world)) {
-	inWorld(t, func(w *world) {
-		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
-		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
-		w.peers.peers.Members = append(w.peers.peers.Members, reachable("node-b"))
-		w.peers.answer = answer
-	}, func(w *world) {
-		w.kernel.changes()
-		w.cluster.change(excluded)
-		settle()
-		test(w)
-	})
-}
-
-func TestAHolderYieldsAfterASecondWithoutAnAnswer(t *testing.T) {
-	handsOver(t, nil, func(w *world) {
-		pass(900 * time.Millisecond)
-		expect.Equal(t, "kernel, before the second is over", w.kernel.String(), bothAddresses)
-		expect.Equal(t, "slots, before the second is over", w.slots("web"), "node-a,eth0,192.0.2.9 node-a,eth0,2001:db8::9")
-		expect.Equal(t, "questions to node-b", len(w.peers.messages()), 1)
-		pass(200 * time.Millisecond)
-		expect.Equal(t, "kernel", w.kernel.String(), "")
-		expect.Equal(t, "slots", w.slots("web"), "")
-	})
-}
-
 func TestAddressesLeaveALinkWithoutCarrierAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
