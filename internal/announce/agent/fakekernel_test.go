@@ -264,6 +264,13 @@ func (k *fakeKernel) Guard(_ context.Context, closed []netip.Addr) error {
 	return nil
 }
 
+// guarded returns the addresses behind which the node is closed.
+func (k *fakeKernel) guarded() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return fmt.Sprint(k.closed)
+}
+
 // link returns the link with this name.
 func (k *fakeKernel) link(name string) *announce.Link {
 	return &k.links[slices.IndexFunc(k.links, func(l announce.Link) bool { return l.Name == name })]

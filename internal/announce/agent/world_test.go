@@ -205,6 +205,17 @@ func excluded(s *objects) {
 	s.Node.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: ""}
 }
 
+// known sets the addresses of the node in Kubernetes.
+func known(ips ...string) func(*objects) {
+	return func(s *objects) {
+		s.Node = s.Node.DeepCopy()
+		s.Node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "node-a"}}
+		for _, ip := range ips {
+			s.Node.Status.Addresses = append(s.Node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+		}
+	}
+}
+
 // lacks fails the test if part is in got.
 func lacks(t *testing.T, what, got, part string) {
 	t.Helper()
