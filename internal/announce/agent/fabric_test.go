@@ -2,66 +2,14 @@ package agent
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/testing/expect"
 )
-
-// answeredForNodeB is a world in which a fabric answers for node-b, which had web and is gone.
-func answeredForNodeB(t *testing.T, test func(*world)) {
-	t.Helper()
-	inWorld(t, func(w *world) {
-		w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC
-		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-b")}
-		w.peers.peers.MACs = map[[6]byte]string{someMAC: "node-b"}
-	}, test)
-}
-
-func TestTheAnswersOfAFabricForADeadNodeEnd(t *testing.T) {
-	answeredForNodeB(t, func(w *world) {
-		pass(10 * time.Minute)
-		expect.Equal(t, "kernel, as long as the kubelet of node-b works", w.kernel.String(), "")
-		if n := w.cluster.kubeletsRead; n == 0 || n > 40 {
-			t.Errorf("the agent asks %d times in 10 minutes for the node, want 40 at most", n)
-		}
-		w.cluster.change(func(s *objects) { s.NodesUnreachable = []string{"node-b"} })
-		w.logged()
-		pass(30 * time.Second)
-		expect.Equal(t, "kernel, when the kubelet is not heard too", w.kernel.String(), bothAddresses)
-		expect.Equal(t, "lines about it in the log", strings.Count(w.logged("of"), "answeredForDeadNode node-b"), 2)
-		lacks(t, "the published claims", w.peers.reports(), "192.0.2.9")
-	})
-}
-
-// The addresses of a node without an agent expire. Before that, the node may have them.
-func TestTheAnswersOfANodeCountUntilItsAddressesExpire(t *testing.T) {
-	answeredForNodeB(t, func(w *world) {
-		w.cluster.change(func(s *objects) { s.NodesUnreachable = []string{"node-b"} })
-		pass(50 * time.Second)
-		expect.Equal(t, "kernel after 50 s", w.kernel.String(), "")
-		pass(40 * time.Second)
-		expect.Equal(t, "kernel after 90 s", w.kernel.String(), bothAddresses)
-	})
-}
-
-func TestALivingNodeThatAnswersIsBelieved(t *testing.T) {
-	answeredForNodeB(t, func(w *world) {
-		w.cluster.change(func(s *objects) { s.NodesUnreachable = []string{"node-b"} })
-		w.peers.change(func(p *election.Peers) {
-			other := peer("node-b") // its Lease is renewed
-			other.Subnets = nil
-			p.Members = append(p.Members, other)
-		})
-		pass(10 * time.Minute)
-		expect.Equal(t, "kernel", w.kernel.String(), "")
-	})
-}
 
 // stuckCluster answers about node-a only when the test ends.
 type stuckCluster struct {

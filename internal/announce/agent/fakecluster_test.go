@@ -263,3 +263,8 @@ func applyPatch(svc *corev1.Service, patch string) {
 		}
 	}
 }
+
+// unwritten is an Annotations that drops all writes.
+type unwritten struct{}
+
+func (unwritten) Want(map[string]Write) {}

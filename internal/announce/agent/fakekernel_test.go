@@ -388,3 +388,8 @@ func (k *fakeKernel) observations() int {
 	defer k.mu.Unlock()
 	return k.looks
 }
+
+// heard returns a claim of a machine with this last byte of its MAC.
+func heard(ip string, mac byte) announce.Heard {
+	return announce.Heard{Link: "eth0", Addr: addrOf(ip), MAC: [6]byte{2, 0, 0, 0, 0, mac}, At: time.Now()}
+}
