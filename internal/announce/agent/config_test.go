@@ -7,8 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/testing/expect"
@@ -68,33 +66,6 @@ func TestAWrongConfigurationKeepsAddresses(t *testing.T) {
 				lacks(t, "changes by the correct configuration", w.kernel.changes(), "remove")
 				expect.Equal(t, "kernel, mended", w.kernel.String(), before)
 				expect.Equal(t, "slots, mended", w.slots("web"), slots)
-			})
-		})
-	}
-}
-
-func TestWithoutAnLBNodeAgentNothingIsAnnounced(t *testing.T) {
-	for _, tt := range []struct {
-		name, state string
-		agents      []v2.LBNodeAgent
-	}{
-		{"no LBNodeAgent", "none", nil},
-		{"an LBNodeAgent for other nodes", "deselected", []v2.LBNodeAgent{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "others", UID: "others"},
-			Spec:       v2.LBNodeAgentSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "b"}}, Local: &v2.InterfaceSpec{}},
-		}}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			inWorld(t, nil, func(w *world) {
-				w.serve(branded("web", "192.0.2.9", "2001:db8::9"), branded("far", "203.0.113.7"))
-				w.logged()
-				w.cluster.change(func(s *objects) { s.Agents = tt.agents })
-				settle()
-				expect.Equal(t, "kernel", w.kernel.String(), "")
-				expect.Equal(t, "slots", w.slots("web"), "")
-				expect.Equal(t, "state", state(w), tt.state)
-				expect.Equal(t, "published", w.peers.publications(), "[]  ")
-				expect.Contains(t, "log", w.logged("address", "reason"), "withdrawAddress 192.0.2.9 noConfig")
 			})
 		})
 	}
