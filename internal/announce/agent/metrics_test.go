@@ -3,16 +3,13 @@ package agent
 import (
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/testing/expect"
 )
@@ -43,34 +40,6 @@ func TestProbes(t *testing.T) {
 		close(stuck)
 		synctest.Wait()
 		expect.Equal(t, "the health of an agent that is no longer stuck", ask("/healthz"), 200)
-	})
-}
-
-func TestSeriesEndWithTheirService(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.peers.peers.Members = append(w.peers.peers.Members, peer("node-b"), peer("node-c"))
-	}, func(w *world) {
-		near := branded("near", "192.0.2.10")
-		near.Annotations[announce.AnnotationNodeAffinity] = "service-endpoints"
-		series := func(when string, winners, fallbacks, steals int) {
-			t.Helper()
-			m := w.metrics
-			got := []int{testutil.CollectAndCount(m.winnerChanges), testutil.CollectAndCount(m.affinityFallback), testutil.CollectAndCount(m.slotSteals)}
-			if want := []int{winners, fallbacks, steals}; !slices.Equal(got, want) {
-				t.Errorf("%s, there are %v series, want %v", when, got, want)
-			}
-		}
-		w.cluster.change(func(s *objects) { s.Endpoints = map[string][]string{"default/near": {"node-x"}} })
-		w.serve(heldBy("node-b"))
-		w.serve(heldBy("node-c"))
-		w.peers.change(func(p *election.Peers) { p.Members = []election.Member{peer("node-a")} })
-		w.cluster.change(func(s *objects) { s.Services = append(s.Services, near) })
-		pass(time.Second)
-		series("with Services", 1, 1, 1)
-		pass(20 * time.Minute)
-		series("with Services", 1, 1, 1)
-		w.serve()
-		series("without Services", 0, 0, 1)
 	})
 }
 
