@@ -276,6 +276,27 @@ func (k *fakeKernel) link(name string) *announce.Link {
 	return &k.links[slices.IndexFunc(k.links, func(l announce.Link) bool { return l.Name == name })]
 }
 
+// flush takes all addresses and the default routes off eth0. restore adds the node's own again.
+func (k *fakeKernel) flush() (restore func()) {
+	routes := func(there bool) {
+		for i := range k.links {
+			if k.links[i].Name == "eth0" {
+				k.links[i].Default4, k.links[i].Default6 = there, there
+			}
+		}
+	}
+	k.change(func() {
+		k.addresses = slices.DeleteFunc(k.addresses, func(h held) bool { return h.Link == "eth0" })
+		routes(false)
+	})
+	return func() {
+		k.change(func() {
+			k.hold(permanent("eth0", "192.0.2.1/24"), permanent("eth0", "2001:db8::1/64"))
+			routes(true)
+		})
+	}
+}
+
 // has reports whether there is a link with this name.
 func (k *fakeKernel) has(link string) bool {
 	k.mu.Lock()

@@ -45,38 +45,3 @@ func TestManyLinksFallSilentTogether(t *testing.T) {
 		expect.Equal(t, "kernel, after three questions", w.kernel.String(), "")
 	})
 }
-
-// replace deletes eth0, and makes it anew with the same own addresses.
-func (w *world) replace(eth0 announce.Link) {
-	eth0.Index += 100
-	w.kernel.change(func() {
-		var kept []held
-		for _, a := range w.kernel.addresses {
-			if a.Link != "eth0" || a.Mark != announce.Mark {
-				kept = append(kept, a)
-			}
-		}
-		w.kernel.addresses = kept
-		for i, l := range w.kernel.links {
-			if l.Name == "eth0" {
-				w.kernel.links[i] = eth0
-			}
-		}
-	})
-}
-
-func TestALinkThatIsMadeAnewIsNotSilent(t *testing.T) {
-	holding(t, func(w *world) {
-		eth0 := w.kernel.links[1]
-		w.kernel.change(func() { clear(w.kernel.answers) })
-		pass(9 * time.Second)
-		expect.Equal(t, "kernel, on a silent link", w.kernel.String(), "")
-		w.kernel.change(func() { w.kernel.answers["192.0.2.2"], w.kernel.answers["2001:db8::2"] = someMAC, someMAC })
-		w.replace(eth0)
-		pass(time.Second)
-		expect.Equal(t, "kernel, on the new link", w.kernel.String(), bothAddresses)
-		w.kernel.change(func() { clear(w.kernel.answers) })
-		pass(12 * time.Second)
-		expect.Equal(t, "kernel, when the new link is silent too", w.kernel.String(), "")
-	})
-}

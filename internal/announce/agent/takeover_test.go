@@ -2,7 +2,6 @@ package agent
 
 import (
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -47,28 +46,6 @@ func takes(to string, message []byte) (membership.Message, bool) {
 }
 
 const bothAddresses = "192.0.2.9/24 eth0, 2001:db8::9/64 eth0"
-
-func TestAddressesLeaveALinkWithoutCarrierAtOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.kernel.hold(ours("eth0", "192.0.2.9/24", time.Minute), ours("eth0", "2001:db8::9/64", time.Minute))
-		w.cluster.snapshot.Services = []corev1.Service{heldBy("node-a")}
-		w.peers.heard = func(p *election.Peers) { // gossip returns the published record to this node at once
-			p.Members = []election.Member{peer("node-a"), reachable("node-b")}
-			if !strings.Contains(w.peers.published[len(w.peers.published)-1], "192.0.2.0/24") {
-				p.Members[0].Subnets = nil
-			}
-		}
-	}, func(w *world) {
-		w.kernel.plug("eth0", false)
-		settle()
-		expect.Equal(t, "kernel, without a carrier", w.kernel.String(), "")
-		expect.Equal(t, "messages", len(w.peers.messages()), 1)
-		w.kernel.change(func() { w.kernel.answers["192.0.2.9"], w.kernel.answers["2001:db8::9"] = someMAC, someMAC })
-		w.kernel.plug("eth0", true)
-		pass(5 * time.Second)
-		expect.Equal(t, "kernel, with a carrier, while another node has them", w.kernel.String(), "")
-	})
-}
 
 // A pass that adds thousands of addresses takes long. The request is sent after it.
 func TestTheNextNodeHasASecondAfterALongPass(t *testing.T) {
