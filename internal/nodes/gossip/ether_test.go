@@ -36,6 +36,7 @@ type port struct {
 	addr    netip.AddrPort
 	packets chan *memberlist.Packet
 	streams chan net.Conn
+	closed  chan struct{}
 
 	// The lock of the ether guards these fields.
 	off   bool
@@ -49,6 +50,7 @@ func (e *ether) port(i int) *port {
 		ether: e, addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 7934),
 		packets: make(chan *memberlist.Packet, 4096),
 		streams: make(chan net.Conn, 64),
+		closed:  make(chan struct{}),
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -156,5 +158,18 @@ func (p *port) dial(addr string, timeout time.Duration) (net.Conn, error) {
 	}
 }
 
-func (p *port) accepted() <-chan net.Conn { return p.streams }
-func (p *port) close() error              { return nil }
+func (p *port) accept(serve func(net.Conn)) {
+	for {
+		select {
+		case conn := <-p.streams:
+			serve(conn)
+		case <-p.closed:
+			return
+		}
+	}
+}
+
+func (p *port) close() error {
+	close(p.closed)
+	return nil
+}

@@ -28,13 +28,11 @@ const (
 // network is the UDP port and the TCP port of this node. UDP packets wait in the kernel
 // until poll reads them, and wake no thread up.
 type network struct {
-	bind    netip.AddrPort
-	tcp     *net.TCPListener
-	counts  *counters
-	streams chan net.Conn
-	ctx     context.Context // done when the network is closed
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
+	bind   netip.AddrPort
+	tcp    *net.TCPListener
+	counts *counters
+	ctx    context.Context // done when the network is closed
+	cancel context.CancelFunc
 
 	// A user of udp holds using, so that it is not closed meanwhile.
 	using sync.RWMutex
@@ -60,12 +58,10 @@ func listen(bind netip.AddrPort, counts *counters) (*network, error) {
 	}
 	n := &network{
 		bind: bind, udp: udp, tcp: tcp, counts: counts,
-		streams: make(chan net.Conn),
 		// The extra byte shows packets that are longer than any peer sends.
 		buf: make([]byte, datagram+1),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.wg.Go(n.accept)
 	return n, nil
 }
 
@@ -143,20 +139,15 @@ func sockaddr(a netip.AddrPort) syscall.Sockaddr {
 	return &syscall.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
 }
 
-func (n *network) accept() {
+// accept passes the streams that other agents open to serve, until the network is closed.
+func (n *network) accept(serve func(net.Conn)) {
 	for {
 		conn, err := n.tcp.Accept()
-		if err != nil {
-			if n.ended(err) {
-				return
-			}
-			continue
-		}
-		select {
-		case <-n.ctx.Done():
-			_ = conn.Close()
+		switch {
+		case err == nil:
+			serve(conn)
+		case n.ended(err):
 			return
-		case n.streams <- conn:
 		}
 	}
 }
@@ -192,9 +183,6 @@ func (n *network) dial(addr string, timeout time.Duration) (net.Conn, error) {
 	return d.DialContext(n.ctx, "tcp", addr)
 }
 
-// accepted delivers the streams that other agents open.
-func (n *network) accepted() <-chan net.Conn { return n.streams }
-
 // close closes both ports.
 func (n *network) close() (err error) {
 	n.cancel()
@@ -204,7 +192,5 @@ func (n *network) close() (err error) {
 		n.udp = -1
 	}
 	n.using.Unlock()
-	err = errors.Join(err, n.tcp.Close())
-	n.wg.Wait()
-	return err
+	return errors.Join(err, n.tcp.Close())
 }

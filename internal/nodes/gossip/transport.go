@@ -24,8 +24,8 @@ type carrier interface {
 	send(packet []byte, to netip.AddrPort) error
 	// dial opens a stream.
 	dial(addr string, timeout time.Duration) (net.Conn, error)
-	// accepted delivers the streams that other agents open.
-	accepted() <-chan net.Conn
+	// accept passes the streams that other agents open to serve, until the carrier is closed.
+	accept(serve func(net.Conn))
 	// rest sleeps for d.
 	rest(d time.Duration)
 	close() error
@@ -56,7 +56,7 @@ func newSealed(c carrier, bind netip.AddrPort, k *keyring, counts *counters, loo
 		places:  make(chan struct{}, served),
 		done:    make(chan struct{}),
 	}
-	s.wg.Go(s.openStreams)
+	s.wg.Go(func() { c.accept(s.openStream) })
 	return s
 }
 
@@ -104,17 +104,7 @@ func (s *sealed) send(packet []byte, to netip.AddrPort) error {
 	return s.carrier.send(packet, to)
 }
 
-func (s *sealed) openStreams() {
-	for {
-		select {
-		case <-s.done:
-			return
-		case conn := <-s.carrier.accepted():
-			s.openStream(conn)
-		}
-	}
-}
-
+// openStream gives a stream that another agent opened to the library.
 func (s *sealed) openStream(conn net.Conn) {
 	select {
 	case s.places <- struct{}{}:
