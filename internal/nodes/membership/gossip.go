@@ -16,9 +16,6 @@ const (
 	retryGossip = 10 * time.Second
 	// checkKeys is the interval at which the agent looks for packets with foreign keys.
 	checkKeys = time.Minute
-	// firstKeep is when the agent first remembers the others that it has found. While it has found none, it
-	// looks again after growing pauses. Later it does so each time when it checks the keys.
-	firstKeep = time.Second
 )
 
 // expectGossip starts the time that gossip has to find the other nodes.
@@ -96,7 +93,7 @@ var errMoved = errors.New("the gossip address of this node changed")
 func (m *Membership) gossipOnce(ctx context.Context, ring *keyring) error {
 	g, err := gossip.New(gossip.Options{
 		Node: m.Lease.Node, Bind: m.place(), Keys: ring.keys(), Patience: m.Patience,
-		Seeds: m.seeds, Timing: m.timing, Receive: m.receive, Changed: m.wake, Log: m.Log,
+		Seeds: m.leases.Seeds, Timing: m.timing, Receive: m.receive, Changed: m.wake, Log: m.Log,
 	})
 	if err != nil {
 		return err
@@ -147,8 +144,7 @@ func (m *Membership) endGossip() {
 
 // tend reacts to changes of the keys and of the address of this node until ctx is done.
 func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring, end context.CancelCauseFunc) {
-	tick, pause := time.NewTicker(checkKeys), firstKeep
-	meet := time.After(pause)
+	tick := time.NewTicker(checkKeys)
 	defer tick.Stop()
 	var foreign foreignKeys
 	for {
@@ -159,19 +155,11 @@ func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring, 
 			if g.Address() != m.place() {
 				end(errMoved)
 			}
-		case <-meet:
-			m.keep(ctx, g, ring)
-			if len(m.kept.Peers) == 0 {
-				pause *= 2
-				meet = time.After(pause)
-			}
 		case <-ring.changed:
-			m.keep(ctx, g, ring)
 			if err := g.SetKeys(ring.keys()); err != nil {
 				m.Log.WarnContext(ctx, "gossipKeysNotUsed", "error", err)
 			}
 		case <-tick.C:
-			m.keep(ctx, g, ring)
 			if bad := g.Health().BadKey; foreign.appeared(bad) {
 				m.Log.WarnContext(ctx, "gossipWithForeignKey", "node", m.Lease.Node, "packets", bad)
 			}

@@ -107,6 +107,7 @@ func (w *keyWatch) found(ctx context.Context, data map[string][]byte) {
 		return
 	}
 	w.logOnce(ctx, "")
+	w.remember(ctx, keys)
 	w.ring.put(keys)
 }
 

@@ -47,9 +47,8 @@ type Gossiping struct {
 	// Patience is how long a node is not heard before it counts as dead. 0 means
 	// gossip.DefaultPatience.
 	Patience time.Duration
-	// Memory is the file in which the agent keeps its keys and the gossip addresses of
-	// others, for a restart while the API server is away. If it is empty, the agent keeps
-	// nothing.
+	// Memory is the file in which the agent keeps its keys for a restart while the API server is
+	// away. If it is empty, the agent keeps nothing.
 	Memory string
 }
 
@@ -94,9 +93,6 @@ type Membership struct {
 	left   bool
 	mode   leaseMode
 	peers  election.Peers
-	seeded []netip.AddrPort // the gossip addresses that the previous agent remembered
-
-	kept memory // the contents of the file; belongs to the goroutine of tend
 }
 
 // New returns the membership of opt. It starts nothing: Run does.

@@ -6,14 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
-	"net/netip"
 	"os"
-	"slices"
 	"time"
 
-	"purelb.io/purelb/internal/nodes/election"
-	"purelb.io/purelb/internal/nodes/gossip"
 	"purelb.io/purelb/internal/process"
 )
 
@@ -21,8 +16,6 @@ const (
 	// memoryVersion is the format version of the file. The agent does not read another
 	// version.
 	memoryVersion = 1
-	// maxRemembered is how many peers the file holds. One living peer is enough.
-	maxRemembered = 64
 	// early is how long an agent waits for the API server before it starts gossip from the
 	// file. If the server answers, the agent soon knows its networks, and announces them
 	// from the start.
@@ -30,14 +23,13 @@ const (
 )
 
 // memory is the content of the file that lets an agent gossip after a restart while the API
-// server is away: the keys, and the gossip addresses of others. It does not contain the
-// record of the node. The agent cannot take an address before it has read the Services.
-// Until then the others should hear it, but not make it a candidate.
+// server is away: the keys. The others know the address of the agent before it, and call this one
+// there. The file does not contain the record of the node. The agent cannot take an address before it has
+// read the Services. Until then the others should hear it, but not make it a candidate.
 type memory struct {
 	Version int
 	Node    string
 	Keys    [][]byte
-	Peers   []netip.AddrPort
 }
 
 // recall reads the file at path that the previous agent on node wrote. A missing file gives
@@ -65,8 +57,8 @@ func recall(path, node string) (memory, error) {
 	return m, nil
 }
 
-// remember writes m to a file.
-func (m memory) remember(path string) error {
+// write writes m to a file.
+func (m memory) write(path string) error {
 	text, err := json.Marshal(m)
 	if err == nil {
 		err = process.WriteFile(path, text)
@@ -77,31 +69,14 @@ func (m memory) remember(path string) error {
 	return nil
 }
 
-// keep writes the current keys and peers to the file. It writes nothing if the file has these
-// keys and enough living peers.
-func (m *Membership) keep(ctx context.Context, g *gossip.Gossip, ring *keyring) {
+// remember writes keys to the file, for the next agent on this node.
+func (m *Membership) remember(ctx context.Context, keys [][]byte) {
 	if m.Memory == "" {
 		return
 	}
-	now := memory{memoryVersion, m.Lease.Node, ring.keys(), nil}
-	alive := map[netip.AddrPort]bool{}
-	for _, one := range g.Members() {
-		if one.Node != m.Lease.Node && one.State == election.Alive {
-			alive[one.Address] = true
-			now.Peers = append(now.Peers, one.Address)
-		}
-	}
-	gone := func(p netip.AddrPort) bool { return !alive[p] }
-	known := min(len(now.Peers), maxRemembered)
-	if old := m.kept; len(now.Peers) == 0 || slices.EqualFunc(old.Keys, now.Keys, slices.Equal) && len(old.Peers) >= known && !slices.ContainsFunc(old.Peers, gone) {
-		return
-	}
-	rand.Shuffle(len(now.Peers), func(i, j int) { now.Peers[i], now.Peers[j] = now.Peers[j], now.Peers[i] })
-	now.Peers = now.Peers[:known]
-	if err := now.remember(m.Memory); err != nil {
+	if err := (memory{memoryVersion, m.Lease.Node, keys}).write(m.Memory); err != nil {
 		m.Log.WarnContext(ctx, "gossipNotRemembered", "node", m.Lease.Node, "error", err)
 	}
-	m.kept = now // after an error, the next change tries again
 }
 
 // recalled fills ring with the keys of the previous agent if the API server does not answer
@@ -114,29 +89,14 @@ func (m *Membership) recalled(ctx context.Context, ring *keyring) {
 	if len(was.Keys) == 0 || m.Ready == nil {
 		return
 	}
-	m.mu.Lock()
-	m.seeded = was.Peers
-	m.mu.Unlock()
 	select {
 	case <-ctx.Done():
 	case <-m.Ready:
 	case <-time.After(m.early):
-		m.Log.InfoContext(ctx, "gossipRemembered", "node", m.Lease.Node, "peers", len(was.Peers))
+		m.Log.InfoContext(ctx, "gossipRemembered", "node", m.Lease.Node)
 		close(m.recollect)
 		ring.offer(was.Keys)
 	}
-}
-
-// seeds returns the gossip addresses of other agents. They come from the file until the Leases
-// were listed, and from the Leases afterwards.
-func (m *Membership) seeds(ctx context.Context) ([]netip.AddrPort, error) {
-	m.mu.Lock()
-	seeded := m.seeded
-	m.mu.Unlock()
-	if len(seeded) > 0 && !m.leases.View().Listed {
-		return seeded, nil
-	}
-	return m.leases.Seeds(ctx)
 }
 
 // ready waits until the API server answers or ctx is done. It reports whether the API
