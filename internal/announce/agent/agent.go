@@ -157,6 +157,8 @@ type Agent struct {
 	returns   announce.Returns
 	addresses announce.Addresses
 	conflicts announce.Conflicts
+	// inherited says that conflicts has those of the agent before this one.
+	inherited bool
 	held      heldAddresses
 	segments  segments
 	listening listening
@@ -272,9 +274,9 @@ type Kernel interface {
 type Peers interface {
 	// Publish sets what the other nodes may know of this node from now on.
 	Publish(r lease.Record)
-	// Inherited returns, once, what earlier agents of this node heard of other machines. A
-	// caller that takes these reports has to Publish them.
-	Inherited() []lease.Heard
+	// Inherited returns what the agent before this one heard of other machines, as soon as that is
+	// known. The Lease keeps these claims until Publish names others.
+	Inherited() (all []lease.Heard, known bool)
 	// Peers returns the present view of all nodes.
 	Peers() election.Peers
 	// Changed signals that Peers returns something else.

@@ -93,21 +93,27 @@ func (a *Agent) reportConflicts(now time.Time, seen *observation) {
 	}
 }
 
-// inheritConflicts takes over the machines that the agent before this one reported. This
-// agent probes for them again, and the addresses stay reserved as long as the machines
-// answer.
-func (a *Agent) inheritConflicts(o *observation) {
-	if o.Agent == nil {
-		return // the links to probe on are not known yet
+// inheritConflicts takes over, once, the machines that the agent before this one reported. This agent
+// probes for them again, and the addresses stay reserved as long as the machines answer.
+func (a *Agent) inheritConflicts(now time.Time, o *observation) {
+	all, known := a.Peers.Inherited()
+	if a.inherited || !known {
+		return
 	}
-	for _, h := range a.Peers.Inherited() {
-		a.conflicts.Inherit(announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Node, announce.HomeOf(h.Addr, *o.Agent, o.Node), h.At)
+	a.inherited = true
+	for _, h := range all {
+		link := ""
+		if o.Agent != nil {
+			link = announce.HomeOf(h.Addr, *o.Agent, o.Node)
+		}
+		a.conflicts.Inherit(announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Node, link, h.At)
 	}
+	a.conflicts.Forget(now)
 }
 
 // claimsOf returns the conflicts in the form of the Lease.
 func claimsOf(conflicts announce.Conflicts, held map[netip.Addr]string) []lease.Claim {
-	var claims []lease.Claim
+	claims := []lease.Claim{}
 	for _, who := range first(conflicts.Claims(held), lease.MaxClaims) {
 		claims = append(claims, lease.Claim{Addr: who.IP, MAC: who.MAC, Node: conflicts[who].Node})
 	}

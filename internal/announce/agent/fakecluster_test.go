@@ -112,13 +112,7 @@ type fakePeers struct {
 	deaf bool
 }
 
-func (p *fakePeers) Inherited() []lease.Heard {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := p.inherited
-	p.inherited = nil
-	return all
-}
+func (p *fakePeers) Inherited() ([]lease.Heard, bool) { return p.inherited, true }
 
 func (p *fakePeers) Publish(r lease.Record) {
 	p.mu.Lock()

@@ -116,8 +116,10 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 			a.gossip = netip.AddrPortFrom(announce.Moved(a.gossip.Addr(), o.Situation), a.gossip.Port())
 			o.record.Gossip = a.gossip
 		}
-		a.inheritConflicts(o)
-		o.record.Claims, o.record.Unable = claimsOf(a.conflicts, o.Held), a.addresses.Unable(now)
+		o.record.Unable = a.addresses.Unable(now)
+		if a.inheritConflicts(now, o); a.inherited { // before, the Lease keeps the claims that it has
+			o.record.Claims = claimsOf(a.conflicts, o.Held)
+		}
 	}
 	return o, nil
 }

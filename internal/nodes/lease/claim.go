@@ -3,7 +3,6 @@ package lease
 import (
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -68,64 +67,29 @@ type Heard struct {
 	At time.Time
 }
 
-// inheritedFor is how long the claims of an earlier agent of the node count after its last
-// write. The allocator hands out none of these addresses. So a restart of the agent must
-// not make them look free.
-const inheritedFor = 10 * time.Minute
-
-// inheritance holds the claims that the agent before this one wrote. The agent publishes them with
-// its own claims while they count. After the agent has taken them over, its own record contains them.
-type inheritance struct {
-	claims []Heard
-	// known means that our Lease was read. taken means that this agent has taken the claims, and
-	// will publish them.
-	known, taken bool
+// Inherited returns the claims that the agent before this one wrote. known is false until our Lease was
+// read. These claims stay in the Lease until a published Record has Claims: the allocator hands out none of
+// these addresses, and a restart of the agent must not make them look free.
+func (l *Leases) Inherited() (claims []Heard, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inherited, l.known
 }
 
-// read takes the claims from o, our Lease before the first write. The agent that wrote them used
-// the clock of this machine. So a renewal time in the future means that the clock was set back.
-func (i *inheritance) read(o *coordinationv1.Lease, now time.Time) {
-	if i.known {
-		return
-	}
-	i.known = true
+// inherit returns the claims in o, our Lease before the first write. The agent that wrote them used the
+// clock of this machine. So a renewal time in the future means that the clock was set back.
+func inherit(o *coordinationv1.Lease, now time.Time) (claims []Heard) {
 	if o.Spec.RenewTime == nil {
-		return // there is no Lease yet
+		return nil // there is no Lease yet
 	}
 	at := now
 	if renewed := o.Spec.RenewTime.Time; renewed.Before(now) {
 		at = renewed
 	}
 	for _, c := range Claims(o) {
-		if h := (Heard{c, at}); h.counts(now) {
-			i.claims = append(i.claims, h)
-		}
+		claims = append(claims, Heard{c, at})
 	}
-}
-
-func (h Heard) counts(now time.Time) bool { return now.Before(h.At.Add(inheritedFor)) }
-
-// with returns claims, plus the inherited claims of other addresses that still count.
-func (i *inheritance) with(claims []Claim, now time.Time) []Claim {
-	all := slices.Clone(claims)
-	for _, old := range i.claims {
-		if old.counts(now) && !slices.ContainsFunc(claims, func(c Claim) bool { return c.Addr == old.Addr }) {
-			all = append(all, old.Claim)
-		}
-	}
-	return all
-}
-
-// Inherited returns the claims that earlier agents of this node wrote, after the Lease was
-// read. It returns each claim once. The caller must Publish the claims that it takes.
-func (l *Leases) Inherited() []Heard {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.inherited.taken || !l.inherited.known {
-		return nil
-	}
-	l.inherited.taken = true
-	return slices.Clone(l.inherited.claims)
+	return claims
 }
 
 func parseMAC(text string) (MAC, bool) {

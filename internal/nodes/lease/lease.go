@@ -74,9 +74,11 @@ type Leases struct {
 	object *coordinationv1.Lease
 	left   bool
 
-	mu        sync.Mutex
-	record    *Record // the published record; nil before the first Publish
-	inherited inheritance
+	mu     sync.Mutex
+	record *Record // the published record; nil before the first Publish
+	// inherited are the claims of the agent before this one. known means that our Lease was read.
+	inherited []Heard
+	known     bool
 	table     *table
 	rival     time.Time // when another program was last seen to renew our Lease
 }
@@ -111,9 +113,6 @@ func (l *Leases) Run(ctx context.Context) error {
 func (l *Leases) Publish(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.inherited.taken {
-		l.inherited.claims = nil // r contains those that still count
-	}
 	if l.record != nil && l.record.Equal(r) {
 		return
 	}

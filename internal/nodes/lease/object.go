@@ -81,7 +81,8 @@ type Record struct {
 	// Gateways are the routers of its default routes. The Lease carries only the first 64.
 	Gateways []netip.Addr
 	// MACs are the Ethernet addresses of the node. Claims are the claims that it heard from
-	// other machines. The Lease carries only the first 64 of each.
+	// other machines: nil leaves those of the agent before in the Lease. The Lease carries only the first 64
+	// of each.
 	MACs   []MAC
 	Claims []Claim
 	// Unable are the addresses that the node cannot have. The Lease carries only the first 64.
@@ -138,15 +139,18 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration
 		AnnotationInstance:  l.opt.Instance,
 		AnnotationAgent:     r.Agent,
 	})
-	for name, value := range map[string]string{
+	texts := map[string]string{
 		AnnotationGateways: join(r.Gateways[:min(len(r.Gateways), maxGateways)]),
-		AnnotationClaims:   join(r.Claims[:min(len(r.Claims), MaxClaims)]),
 		AnnotationUnable:   join(r.Unable[:min(len(r.Unable), maxUnable)]),
 		AnnotationWeights:  weightsText(r.Weights),
 		AnnotationProblem:  r.Problem,
 		AnnotationDraining: r.Draining,
 		AnnotationGossip:   addrPortText(r.Gossip),
-	} {
+	}
+	if r.Claims != nil {
+		texts[AnnotationClaims] = join(r.Claims[:min(len(r.Claims), MaxClaims)])
+	}
+	for name, value := range texts {
 		if value == "" {
 			delete(o.Annotations, name)
 		} else {

@@ -146,10 +146,10 @@ func (l *Leases) toPublish(o *coordinationv1.Lease) (r Record, now time.Time) {
 		l.rival = now
 		backoff.Poke(l.renew) // the pause until the next renewal may be that of a slow Lease
 	}
-	l.inherited.read(o, now)
-	r = *l.record
-	r.Claims = l.inherited.with(r.Claims, now)
-	return r, now
+	if !l.known {
+		l.known, l.inherited = true, inherit(o, now)
+	}
+	return *l.record, now
 }
 
 // current returns a copy of our Lease to write into, or an empty Lease if there is none.

@@ -234,9 +234,8 @@ func (m *Membership) Peers() election.Peers {
 	return m.peers
 }
 
-// Inherited returns the claims of other machines that earlier agents of this node heard. It
-// returns each claim once. The caller must Publish the claims that it takes.
-func (m *Membership) Inherited() []lease.Heard { return m.leases.Inherited() }
+// Inherited returns the claims of other machines that the agent before this one heard: see lease.Inherited.
+func (m *Membership) Inherited() (claims []lease.Heard, known bool) { return m.leases.Inherited() }
 
 // Changed signals that Peers changed.
 func (m *Membership) Changed() <-chan struct{} { return m.changed }
