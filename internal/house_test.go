@@ -97,7 +97,7 @@ var house = []room{
 	{testHelp, "internal/testing/netboxtest/fakenetbox", "internal/testing/netboxtest", "process http"},
 	{testHelp, "internal/testing/ipamtest", "internal/addr internal/allocate/ipam", "process"},
 	{testHelp, "internal/testing/processes", "", "process exec"},
-	{testHelp, "internal/testing/expect", "", "diffs"},
+	{testHelp, "internal/testing/expect", "", "process diffs"},
 	{testHelp, "internal/testing/bgptest", "internal/testing/processes", "process kernel exec"},
 	{testHelp, "internal/testing/apitest", "api/purelb/v1 api/purelb/v2", "process types apiserver manager http exec"},
 }

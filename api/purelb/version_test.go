@@ -2,7 +2,6 @@ package purelb_test
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"os"
 	"strings"
@@ -39,63 +38,6 @@ func TestVersionOfTheWriterSetsDefaults(t *testing.T) {
 			wantSpec(t, o, "v1", want)
 			wantSpec(t, o, "v2", want)
 		})
-	}
-}
-
-// everything has, for each kind, a spec with every field set.
-var everything = map[string]string{
-	"local": `{
-		local: {announce: local, skipIPv6DAD: true, multiPool: true, balancePools: true,
-			subnet: 192.0.2.0/24, pool: 192.0.2.1-192.0.2.9, aggregation: default,
-			v4pool: {pool: 198.51.100.0/24, subnet: 198.51.100.0/24, aggregation: /32},
-			v6pool: {pool: '2001:db8::/120', subnet: '2001:db8::/64', aggregation: /128},
-			v4pools: [{pool: 203.0.113.0/24, subnet: 203.0.113.0/24, aggregation: default, exclude: [203.0.113.7, 203.0.113.16/28], drain: true}],
-			v6pools: [{pool: '2001:db8:1::/120', subnet: '2001:db8:1::/64', aggregation: default, exclude: ['2001:db8:1::1-2001:db8:1::9'], drain: false}]},
-		namespaces: [a, b], enforceNamespaces: true, namespaceDefault: true,
-		namespaceSelector: {matchLabels: {team: a}, matchExpressions: [{key: stage, operator: NotIn, values: [test]}]},
-		serviceSelector: {matchLabels: {tier: web}, matchExpressions: [{key: public, operator: Exists}]},
-		priority: 0, autoAssign: false, shareAcrossNamespaces: true}`,
-	"remote": `{
-		remote: {multiPool: true, balancePools: true,
-			v4pool: {pool: 198.51.100.0/24, subnet: 198.51.100.0/24, aggregation: /32, exclude: [198.51.100.1], drain: true},
-			v6pool: {pool: '2001:db8::/120', subnet: '2001:db8::/64', aggregation: /128, exclude: ['2001:db8::1'], drain: true},
-			v4pools: [{pool: 203.0.113.0/24, subnet: 203.0.113.0/24, aggregation: default}],
-			v6pools: [{pool: '2001:db8:1::/120', subnet: '2001:db8:1::/64', aggregation: default}]},
-		bgp: {communities: ['65000:100', '65000:200'], largeCommunities: ['4200000000:1:100'], med: 50, localPreference: 200, asPathPrepend: 1,
-			advertisements: [{peers: [tor], nodeSelector: {matchLabels: {rack: a}}, aggregation: /24, aggregationV6: /64, communities: ['65000:1'], largeCommunities: ['1:2:3'], med: 0, localPreference: 1, asPathPrepend: 0}]},
-		namespaceSelector: {}, serviceSelector: {}, priority: 1000000, autoAssign: true}`,
-	"netbox": `{
-		netbox: {url: 'https://netbox.example.com', mode: prefix, tenant: us, aggregation: /32, announce: local,
-			field: claim, status: dhcp, role: vip, tags: [a, b], tokenSecret: {name: token, key: t}, caSecret: {name: ca, key: c},
-			parents: [{prefixID: 7}, {rangeID: 8}, {prefix: {cidr: 192.0.2.0/24, vrf: v, role: r, tag: t, tenant: u, site: s}},
-				{range: {start: 192.0.2.10, vrf: v, role: r, tag: t, tenant: u}}]}}`,
-	"external": "{external: {provider: acme, socket: /run/acme.sock, announce: local}}",
-	"flat":     "{name: here, pool: 192.0.2.1-192.0.2.9, subnet: 192.0.2.0/24, aggregation: default}",
-	"agent": `agent: {
-		nodeSelector: {matchLabels: {zone: a}, matchExpressions: [{key: rack, operator: In, values: [r1, r2]}]},
-		local: {localInterface: eth.*, localint: default, networks: [203.0.113.0/28], dummyInterface: lb0, extlbint: kube-lb0,
-			interfaces: [eth0.100, br0], sendgarp: false,
-			garpConfig: {enabled: true, initialDelay: 1.5s, count: 10, interval: 1m30s, verifyBeforeSend: false},
-			addressConfig: {
-				localInterface: {validLifetime: 300, preferredLifetime: 0, noPrefixRoute: false},
-				dummyInterface: {validLifetime: 0, preferredLifetime: 0, noPrefixRoute: true}}}}`,
-}
-
-func TestRoundTripThroughTheOtherVersionLosesNothing(t *testing.T) {
-	other := map[string]string{"v1": "v2", "v2": "v1"}
-	for name, spec := range everything {
-		for version, otherVersion := range other {
-			t.Run(name+" of "+version, func(t *testing.T) {
-				o := objectOf(t, version, spec)
-				create(t, o)
-				read := get(t, o, otherVersion)
-				read.SetLabels(map[string]string{"seen": "yes"})
-				if err := typed(t).Update(context.Background(), read); err != nil {
-					t.Fatal(err)
-				}
-				wantSpec(t, o, version, objectOf(t, version, spec))
-			})
-		}
 	}
 }
 
