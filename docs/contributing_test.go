@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -59,35 +58,21 @@ func folderOf(name string) string {
 }
 
 // testsIn returns the names of the tests in a folder.
-func testsIn(t *testing.T, folder string) (names []string) {
+func testsIn(t *testing.T, folder string) []string {
 	t.Helper()
-	files, err := filepath.Glob(folder + "/*_test.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s has no tests: %v", folder, err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, matches(regexp.MustCompile(`(?m)^func (Test\w+)\(t `), string(text))...)
-	}
-	return names
+	return namesIn(t, folder+"/*_test.go", `(?m)^func (Test\w+)\(t `)
 }
 
 // scenesIn returns the names of the scenes that TestScenes of a folder plays.
-func scenesIn(t *testing.T, folder string) (names []string) {
+func scenesIn(t *testing.T, folder string) []string {
 	t.Helper()
-	files, err := filepath.Glob(folder + "/testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s has no scenes: %v", folder, err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, matches(regexp.MustCompile(`(?m)^# (.*)$`), string(text))...)
+	return namesIn(t, folder+"/testdata/*.txt", `(?m)^# (.*)$`)
+}
+
+func namesIn(t *testing.T, files, name string) (names []string) {
+	t.Helper()
+	for _, text := range pages(t, files) {
+		names = append(names, matches(regexp.MustCompile(name), text)...)
 	}
 	return names
 }

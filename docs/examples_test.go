@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
@@ -88,19 +87,14 @@ func peersAsWritten(t *testing.T, configs []bgpv1.BGPConfiguration) {
 // examples returns the YAML examples of the documentation, by file and line.
 func examples(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("*.md")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no documentation here: %v", err)
-	}
-	blocks := map[string]string{}
-	for _, file := range append(files, "../README.md") {
-		line := 1
-		for i, part := range strings.Split(apitest.Text(t, "docs/"+file), "```") {
-			if yaml, ok := strings.CutPrefix(part, "yaml\n"); ok && i%2 == 1 {
-				blocks[fmt.Sprintf("%s:%d", filepath.Base(file), line)] = yaml
+	all := map[string]string{}
+	for page, text := range pages(t, "*.md", "../README.md") {
+		_, blocks := split(text)
+		for _, b := range blocks {
+			if b.language == "yaml" {
+				all[fmt.Sprintf("%s:%d", filepath.Base(page), b.line)] = b.code
 			}
-			line += strings.Count(part, "\n")
 		}
 	}
-	return blocks
+	return all
 }

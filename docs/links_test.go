@@ -17,23 +17,13 @@ var (
 
 // A link in a page leads to a file of this repository and to a heading in it.
 func TestLinksLeadSomewhere(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("no documentation here: %v", err)
+	texts, anchors := map[string]string{}, map[string]map[string]bool{}
+	for page, text := range pages(t, "*.md", "../*.md", "migrate/*.md") {
+		texts[page], _ = split(text)
+		anchors[page] = anchorsOf(texts[page])
 	}
-	for _, others := range []string{"../*.md", "migrate/*.md"} {
-		more, err := filepath.Glob(others)
-		if err != nil || len(more) == 0 {
-			t.Fatal("no pages", others, err)
-		}
-		pages = append(pages, more...)
-	}
-	anchors := map[string]map[string]bool{}
-	for _, page := range pages {
-		anchors[page] = anchorsOf(prose(t, page))
-	}
-	for _, page := range pages {
-		for _, link := range matches(linked, prose(t, page)) {
+	for page, text := range texts {
+		for _, link := range matches(linked, text) {
 			if strings.Contains(link, ":") {
 				continue // another host
 			}
@@ -50,22 +40,6 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			}
 		}
 	}
-}
-
-// prose returns a page without its blocks of code.
-func prose(t *testing.T, page string) string {
-	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all strings.Builder
-	for i, part := range strings.Split(string(text), "```") {
-		if i%2 == 0 {
-			all.WriteString(part)
-		}
-	}
-	return all.String()
 }
 
 // anchorsOf returns the anchors of a page: those that it names, and those that GitHub makes of its headings.

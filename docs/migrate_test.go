@@ -2,8 +2,6 @@ package docs
 
 import (
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,13 +17,11 @@ var notInScenes = map[string]string{
 // scenes, which run them.
 func TestScenesRunTheCommandsOfMigration(t *testing.T) {
 	const published = "oci://registry.example.org/purelb/charts/purelb --version VERSION"
-	scenes := strings.Join(slices.Collect(maps.Values(texts(t, "../lab/e2e/moving*_test.go"))), "\n")
-	for page, text := range texts(t, "migrate/*.md") {
-		for i, block := range strings.Split(text, "```") {
-			if i%2 == 0 {
-				continue // between two blocks
-			}
-			for line := range strings.Lines(block) {
+	scenes := strings.Join(slices.Collect(maps.Values(pages(t, "../lab/e2e/moving*_test.go"))), "\n")
+	for page, text := range pages(t, "migrate/*.md") {
+		_, blocks := split(text)
+		for _, b := range blocks {
+			for line := range strings.Lines(b.code) {
 				command := strings.Replace(strings.TrimSpace(line), published, "CHART", 1)
 				quoted := strings.Contains(scenes, `"`+command+`"`) || strings.Contains(scenes, "`"+command+"`")
 				if command != "" && notInScenes[command] == "" && !quoted {
@@ -34,22 +30,4 @@ func TestScenesRunTheCommandsOfMigration(t *testing.T) {
 			}
 		}
 	}
-}
-
-// texts returns the texts of the files that match pattern, by their names.
-func texts(t *testing.T, pattern string) map[string]string {
-	t.Helper()
-	files, err := filepath.Glob(pattern)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no file matches %s: %v", pattern, err)
-	}
-	all := map[string]string{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[file] = string(text)
-	}
-	return all
 }

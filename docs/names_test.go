@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // coined matches the words of a program, such as peerAsn, BFDDown and bgp_10k_vs_bare, which are no
@@ -22,13 +20,10 @@ var coined = regexp.MustCompile(`\b([a-z]+[A-Z]\w*|[A-Z]\w*[a-z][A-Z]\w*|[a-z]\w
 func TestTheNamesOfTheBGPPagesExist(t *testing.T) {
 	exist := namesOfTheTree(t)
 	var names []string
-	for _, page := range []string{"docs/bgp.md", "docs/bgp-tune.md", "docs/bgp-advanced.md"} {
-		for i, prose := range strings.Split(apitest.Text(t, page), "```") {
-			for j, code := range strings.Split(prose, "`") {
-				if i%2 == 0 && j%2 == 1 {
-					names = append(names, coined.FindAllString(code, -1)...)
-				}
-			}
+	for _, text := range pages(t, "bgp.md", "bgp-tune.md", "bgp-advanced.md") {
+		prose, _ := split(text)
+		for _, code := range matches(regexp.MustCompile("`([^`]*)`"), prose) {
+			names = append(names, coined.FindAllString(code, -1)...)
 		}
 	}
 	slices.Sort(names)

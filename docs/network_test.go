@@ -2,10 +2,7 @@ package docs
 
 import (
 	"os/exec"
-	"strings"
 	"testing"
-
-	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // secondCard is a node whose second card has the network 203.0.113.0/24, and a client behind a router.
@@ -33,14 +30,10 @@ visit() { for a in 203.0.113.200 203.0.113.201; do ip netns exec client ping -qc
 
 // The recipe of your-network.md brings answers back by the interface that the question came by.
 func TestTheRecipeForSecondCardsBringsAnswersBack(t *testing.T) {
-	_, section, _ := strings.Cut(apitest.Text(t, "docs/your-network.md"), "\n## Second cards\n")
-	examples := strings.Split(section, "```\n")
-	if len(examples) < 4 {
-		t.Fatal("the section has no rules and commands")
-	}
+	examples := blocksBelow(t, "your-network.md", "## Second cards\n")
 	script := secondCard + "check 0; visit 5 unchecked; check 1; visit 1 checked\n" +
-		"ip netns exec node nft -f - <<'END'\n" + examples[1] + "END\n" +
-		"ip netns exec node sh -ec '" + examples[3] + "'\n" +
+		"ip netns exec node nft -f - <<'END'\n" + examples[0].code + "END\n" +
+		"ip netns exec node sh -ec '" + examples[1].code + "'\n" +
 		"visit 5 recipe\n"
 	cmd := exec.CommandContext(t.Context(), "unshare", "--net", "--mount", "sh", "-ec", script)
 	out, err := cmd.CombinedOutput()

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"purelb.io/purelb/internal/testing/apitest"
 )
 
 // The routers with which PureLB is tested read the examples of the pages.
@@ -16,17 +14,12 @@ func TestRoutersTakeTheirExamples(t *testing.T) {
 		page, heading string
 		check         []string // the file is the last argument
 	}{
-		{"docs/bgp.md", "**FRR**", []string{"vtysh", "--dryrun", "--inputfile"}},
-		{"docs/bgp.md", "**BIRD 2**", []string{"bird", "-p", "-c"}},
-		{"docs/bgp-advanced.md", "## A routing daemon of your own", []string{"bird", "-p", "-c"}},
+		{"bgp.md", "**FRR**", []string{"vtysh", "--dryrun", "--inputfile"}},
+		{"bgp.md", "**BIRD 2**", []string{"bird", "-p", "-c"}},
+		{"bgp-advanced.md", "## A routing daemon of your own", []string{"bird", "-p", "-c"}},
 	} {
 		t.Run(router.heading, func(t *testing.T) {
-			_, after, _ := strings.Cut(apitest.Text(t, router.page), "\n"+router.heading)
-			_, after, _ = strings.Cut(after, "```\n")
-			example, _, ok := strings.Cut(after, "```\n")
-			if !ok {
-				t.Fatal("the page lacks this example")
-			}
+			example := blocksBelow(t, router.page, router.heading)[0].code
 			file := filepath.Join(t.TempDir(), "router.conf")
 			if err := os.WriteFile(file, []byte("\n"+example), 0o600); err != nil {
 				t.Fatal(err)
