@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,45 +25,22 @@ var update = flag.Bool("update", false, "write the answers in testdata/scenes an
 // A scene of testdata/scenes begins with "# name". Then it has values, and after each question
 // ("? ") the answer ("-> "). Without a question, the answer is a part of the error by which Helm
 // refuses the values.
-func TestScenes(t *testing.T) {
-	files, err := filepath.Glob("testdata/scenes/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		expect.NoError(t, err)
-		var played []string
-		for scene := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
-			name, script, _ := strings.Cut(scene, "\n")
-			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+strings.TrimPrefix(name, "# "), func(t *testing.T) {
-				got := name + play(t, "\n"+script)
-				expect.Equal(t, "the scene", got, scene)
-				played = append(played, got)
-			})
-		}
-		if *update {
-			expect.NoError(t, os.WriteFile(file, []byte(strings.Join(played, "\n\n")+"\n"), 0o644)) //nolint:gosec // source code
-		}
-	}
-}
+func TestScenes(t *testing.T) { expect.Scenes(t, "testdata/scenes/*.txt", *update, play) }
 
 // play returns a scene with the answers that the chart gives.
 func play(t *testing.T, script string) string {
 	t.Helper()
+	script = "\n" + script // also without values, there is a line before a question
 	if values, refusal, refused := strings.Cut(script, "\n-> "); refused && !strings.Contains(values, "\n? ") {
 		_, err := renderAll(t, values)
 		if err == nil || !strings.Contains(err.Error(), refusal) {
 			refusal = fmt.Sprint(err)
 		}
-		return values + "\n-> " + refusal
+		return strings.TrimPrefix(values+"\n-> "+refusal, "\n")
 	}
 	values, questions, _ := strings.Cut(script, "\n? ")
 	objects, err := renderAll(t, values)
-	if err != nil {
-		t.Error(err)
-		return script
-	}
+	expect.NoError(t, err)
 	for part := range strings.SplitSeq(questions, "\n? ") {
 		question, _, _ := strings.Cut(part, "\n")
 		values += "\n? " + question
@@ -73,7 +48,7 @@ func play(t *testing.T, script string) string {
 			values += strings.TrimRight("\n-> "+answer, " ")
 		}
 	}
-	return values
+	return strings.TrimPrefix(values, "\n")
 }
 
 // ask answers a question about each of the objects. "Deployment allocator PATH" is what "kubectl get -o
