@@ -201,8 +201,7 @@ vulncheck: ## known vulnerabilities that the code calls, by VULNDB (https://vuln
 generate: ## deep copies, CRDs, the schemas of specs in values, gRPC code and docs/api.md from the types in api/; the README of the chart from its values; docs/flags.md and docs/metrics.md from the programs
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=charts/purelb/crds
-	go -C tools run ./crds ../charts/purelb/crds
-	go -C tools run ./valueschema ../charts/purelb/crds ../charts/purelb/values.schema.json
+	go -C tools run ./crds ../charts/purelb/crds ../charts/purelb/values.schema.json
 	$(TOOL) helm-docs --chart-search-root charts --sort-values-order file --log-level warning
 	go -C tools run ./protogen .. api/ipam/v1/ipam.proto
 	$(TOOL) crd-ref-docs --config tools/api-docs/config.yaml --templates-dir tools/api-docs --renderer markdown --source-path api --output-path docs/api.md --log-level ERROR

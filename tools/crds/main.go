@@ -1,7 +1,8 @@
 // Command crds makes custom resource definitions small, because what controller-gen writes is larger
-// than what `kubectl apply` and some tools can store. It also says who upgrades them.
+// than what `kubectl apply` and some tools can store. It also says who upgrades them, and copies their
+// schemas into the schema of a chart's values.
 //
-//	crds FOLDER
+//	crds FOLDER SCHEMA
 //
 // It rewrites each YAML file of the folder. Only the stored version keeps its descriptions, which
 // `kubectl explain` shows. No line is folded, and a mapping without nested ones takes one line.
@@ -34,29 +35,31 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 1 {
-		return errors.New("usage: crds FOLDER")
+	if len(args) != 2 {
+		return errors.New("usage: crds FOLDER SCHEMA")
 	}
 	files, err := filepath.Glob(filepath.Join(args[0], "*.yaml"))
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		if err := rewrite(file); err != nil {
+	definitions := make([]definition, len(files))
+	for i, file := range files {
+		if definitions[i], err = rewrite(file); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	return nil
+	return copySchemas(definitions, args[1])
 }
 
-func rewrite(file string) error {
+// rewrite makes the definition in a file small, and returns it as it was.
+func rewrite(file string) (whole definition, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return whole, err
 	}
 	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		return err
+	if err := errors.Join(yaml.Unmarshal(text, &document), yaml.Unmarshal(text, &whole)); err != nil {
+		return whole, err
 	}
 	crd := document.Content[0]
 	compact(crd, lineWidth)
@@ -68,14 +71,14 @@ func rewrite(file string) error {
 	}
 	spec, err := encode(get(crd, "spec"))
 	if err != nil {
-		return err
+		return whole, err
 	}
 	own(get(crd, "metadata"), fmt.Sprintf("%x", sha256.Sum256(spec))[:12])
 	out, err := encode(crd)
 	if err != nil {
-		return err
+		return whole, err
 	}
-	return os.WriteFile(file, append([]byte("---\n"), out...), 0o644)
+	return whole, os.WriteFile(file, append([]byte("---\n"), out...), 0o644)
 }
 
 func encode(n *yaml.Node) ([]byte, error) {

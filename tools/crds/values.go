@@ -1,64 +1,22 @@
-// Command valueschema copies the schemas of custom resources into the schema of a chart's values,
-// so that Helm refuses a spec that the API server would refuse or shorten.
-//
-//	valueschema CRDS SCHEMA
-//
-// CRDS is the folder of the custom resource definitions. In the file SCHEMA, it replaces the line of
-// each definition whose name is in specs.
 package main
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
-
-	"go.yaml.in/yaml/v3"
 )
 
-// specs are the definitions, and the kinds whose specs they describe.
+// specs are the definitions in the schema of values, and the kinds whose specs they describe.
 var specs = map[string]string{
 	"serviceGroupSpec":     "ServiceGroup",
 	"lbNodeAgentSpec":      "LBNodeAgent",
 	"bgpConfigurationSpec": "BGPConfiguration",
 }
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "valueschema:", err)
-		os.Exit(1)
-	}
-}
-
-func run(args []string) error {
-	if len(args) != 2 {
-		return errors.New("usage: valueschema CRDS SCHEMA")
-	}
-	schemas, err := readSchemas(args[0])
-	if err != nil {
-		return err
-	}
-	text, err := os.ReadFile(args[1])
-	if err != nil {
-		return err
-	}
-	for name, kind := range specs {
-		schema, ok := schemas[kind]
-		if !ok {
-			return fmt.Errorf("%s has no %s", args[0], kind)
-		}
-		if text, err = replace(text, name, strict(schema)); err != nil {
-			return fmt.Errorf("%s: %w", args[1], err)
-		}
-	}
-	return os.WriteFile(args[1], text, 0o644)
-}
-
-// definition is a CustomResourceDefinition.
+// definition has the parts of a CustomResourceDefinition that the schema of values needs.
 type definition struct {
 	Spec struct {
 		Names    struct{ Kind string }
@@ -73,29 +31,26 @@ type definition struct {
 	}
 }
 
-// readSchemas returns the schemas of the specs of the stored versions, by kind.
-func readSchemas(folder string) (map[string]map[string]any, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+// copySchemas writes the schemas of the specs of the stored versions into the file of values, so that
+// Helm refuses a spec that the API server would refuse or shorten.
+func copySchemas(definitions []definition, file string) error {
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	schemas := map[string]map[string]any{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		var d definition
-		if err := yaml.Unmarshal(text, &d); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		for _, v := range d.Spec.Versions {
-			if v.Storage {
-				schemas[d.Spec.Names.Kind] = v.Schema.OpenAPIV3Schema.Properties.Spec
+	for name, kind := range specs {
+		for _, d := range definitions {
+			for _, v := range d.Spec.Versions {
+				if d.Spec.Names.Kind != kind || !v.Storage {
+					continue
+				}
+				if text, err = replace(text, name, strict(v.Schema.OpenAPIV3Schema.Properties.Spec)); err != nil {
+					return fmt.Errorf("%s: %w", file, err)
+				}
 			}
 		}
 	}
-	return schemas, nil
+	return os.WriteFile(file, text, 0o644)
 }
 
 // keywords are those that mean the same for Helm and for the API server, and have no schema in them.
