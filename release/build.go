@@ -174,18 +174,10 @@ func (b *builder) chartSBOM(c chart.Chart, digests map[string]string) ([]byte, e
 }
 
 func (b *builder) writeProvenance() error {
-	var images []any
-	for _, p := range b.images {
-		images = append(images, p.String())
-	}
-	var plugins []any
-	for _, p := range b.plugins {
-		plugins = append(plugins, p.String())
-	}
 	text, err := attest.Provenance(b.tree, attest.Build{
 		Parameters: map[string]any{
 			"version": b.tree.Version, "registry": b.registry, "downloads": b.downloads,
-			"imagePlatforms": images, "pluginPlatforms": plugins, "uncommittedChanges": b.tree.Dirty,
+			"imagePlatforms": b.images, "pluginPlatforms": b.plugins, "uncommittedChanges": b.tree.Dirty,
 		},
 		Go: runtime.Version(), Builder: b.builderID,
 	}, b.sums)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log"
 	"net/http/httptest"
@@ -19,7 +20,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
+	statement "github.com/in-toto/attestation/go/v1"
 	spdxjson "github.com/spdx/tools-golang/json"
+	"google.golang.org/protobuf/encoding/protojson"
 	"sigs.k8s.io/yaml"
 
 	"purelb.io/purelb/release/internal/archive"
@@ -325,6 +329,25 @@ func TestEachProgramHasAnSBOM(t *testing.T) {
 	doc, err := spdxjson.Read(bytes.NewReader(b.read(t, "purelb-chart-"+version+".spdx.json")))
 	if err != nil || len(doc.Packages) != 1+len(source.Programs) {
 		t.Errorf("the SBOM of the chart does not have all images: %v", err)
+	}
+}
+
+func TestTheProvenanceIsThatOfSLSA(t *testing.T) {
+	b := release(t)
+	var s statement.Statement
+	if err := protojson.Unmarshal(b.read(t, provenanceFile), &s); err != nil {
+		t.Fatal(err)
+	}
+	text, err := protojson.Marshal(s.Predicate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p provenance.Provenance
+	if err := errors.Join(s.Validate(), protojson.Unmarshal(text, &p), p.Validate()); err != nil {
+		t.Error(err)
+	}
+	if len(s.Subject) != len(sums(t, b))-1 { // all but itself
+		t.Errorf("the provenance is of %d files", len(s.Subject))
 	}
 }
 

@@ -54,6 +54,9 @@ func ParsePlatforms(list string) ([]Platform, error) {
 
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
+// MarshalText writes the platform as ParsePlatforms reads it.
+func (p Platform) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
 // Tree is a checkout of PureLB.
 type Tree struct {
 	Root     string // the folder of go.mod
