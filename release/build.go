@@ -124,15 +124,15 @@ func (b *builder) compile(ctx context.Context, program string, p source.Platform
 }
 
 func (b *builder) makeChart(ctx context.Context, digests map[string]string) error {
-	c, err := chart.Make(ctx, b.tree, b.registry, digests)
+	packed, err := chart.Make(ctx, b.tree, b.registry, digests)
 	if err != nil {
 		return err
 	}
-	m, err := chart.Render(ctx, b.tree, c)
+	m, err := chart.Render(ctx, b.tree, packed)
 	if err != nil {
 		return err
 	}
-	sbom, err := b.chartSBOM(c, digests)
+	sbom, err := b.chartSBOM(packed, digests)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (b *builder) makeChart(ctx context.Context, digests map[string]string) erro
 		fmt.Fprintf(&images, "%s/%s:%s@%s\n", b.registry, p.Name, b.tree.Version, digests[p.Name])
 	}
 	return errors.Join(
-		b.write("purelb-"+b.tree.Version+".tgz", c.Package),
+		b.write("purelb-"+b.tree.Version+".tgz", packed),
 		b.write("purelb-chart-"+b.tree.Version+".spdx.json", sbom),
 		b.write("crds.yaml", m.CRDs),
 		b.write("install.yaml", m.Install),
@@ -157,9 +157,9 @@ func (b *builder) makeChart(ctx context.Context, digests map[string]string) erro
 // imagesFile lists all images by their digests, for users who copy the images.
 const imagesFile = "images.txt"
 
-func (b *builder) chartSBOM(c chart.Chart, digests map[string]string) ([]byte, error) {
+func (b *builder) chartSBOM(packed []byte, digests map[string]string) ([]byte, error) {
 	whole := attest.Component{
-		Name: "purelb-chart", Version: b.tree.Version, SHA256: sum(c.Package), License: "Apache-2.0", Purpose: "INSTALL",
+		Name: "purelb-chart", Version: b.tree.Version, SHA256: sum(packed), License: "Apache-2.0", Purpose: "INSTALL",
 		URL: fmt.Sprintf("pkg:helm/purelb@%s", b.tree.Version),
 	}
 	var parts []attest.Component

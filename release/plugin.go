@@ -13,34 +13,16 @@ import (
 	"purelb.io/purelb/release/internal/source"
 )
 
-// krewPlatform is an entry of krew's manifest. krew installs plugins of kubectl, and finds the
-// archive of a platform in this entry.
-type krewPlatform struct {
-	Selector struct {
-		MatchLabels map[string]string `json:"matchLabels"`
-	} `json:"selector"`
-	URI    string `json:"uri"`
-	SHA256 string `json:"sha256"`
-	Bin    string `json:"bin"`
-}
-
-// makePlugin writes an archive for each platform, and the manifest for krew.
+// makePlugin writes an archive for each platform, and the manifest for krew, which installs plugins of
+// kubectl.
 func (b *builder) makePlugin(ctx context.Context) error {
 	license, err := os.ReadFile(filepath.Join(b.tree.Root, "LICENSE"))
 	if err != nil {
 		return err
 	}
-	var platforms []krewPlatform
+	var platforms []any
 	for _, p := range b.plugins {
-		binary, err := b.compile(ctx, source.Plugin, p)
-		if err != nil {
-			return err
-		}
-		text, err := os.ReadFile(binary)
-		if err != nil {
-			return err
-		}
-		packed, err := b.packPlugin(p, text, license)
+		packed, err := b.packPlugin(ctx, p, license)
 		if err != nil {
 			return err
 		}
@@ -65,23 +47,29 @@ func (b *builder) makePlugin(ctx context.Context) error {
 	return b.write("krew-purelb.yaml", manifest)
 }
 
-func (b *builder) packPlugin(p source.Platform, program, license []byte) (krewPlatform, error) {
+// packPlugin writes the archive of a platform, and returns its entry in the manifest.
+func (b *builder) packPlugin(ctx context.Context, p source.Platform, license []byte) (entry map[string]any, err error) {
+	binary, err := b.compile(ctx, source.Plugin, p)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
 	bin, extension, pack := source.Plugin, ".tar.gz", archive.TarGz
 	if p.OS == "windows" {
 		bin, extension, pack = bin+".exe", ".zip", archive.Zip
 	}
 	var packed bytes.Buffer
-	err := pack(&packed, b.tree.Time, []archive.File{
-		{Name: bin, Text: program, Executable: true},
-		{Name: "LICENSE", Text: license},
-	})
-	if err != nil {
-		return krewPlatform{}, err
+	if err := pack(&packed, b.tree.Time, archive.Files{bin: archive.Program(program), "LICENSE": archive.File(license)}); err != nil {
+		return nil, err
 	}
 	file := fmt.Sprintf("%s-%s_%s_%s%s", source.Plugin, b.tree.Version, p.OS, p.Arch, extension)
-	entry := krewPlatform{
-		URI: fmt.Sprintf("%s/v%s/%s", b.downloads, b.tree.Version, file), SHA256: sum(packed.Bytes()), Bin: bin,
-	}
-	entry.Selector.MatchLabels = map[string]string{"os": p.OS, "arch": p.Arch}
-	return entry, b.write(file, packed.Bytes())
+	return map[string]any{
+		"selector": map[string]any{"matchLabels": map[string]string{"os": p.OS, "arch": p.Arch}},
+		"uri":      fmt.Sprintf("%s/v%s/%s", b.downloads, b.tree.Version, file),
+		"sha256":   sum(packed.Bytes()),
+		"bin":      bin,
+	}, b.write(file, packed.Bytes())
 }

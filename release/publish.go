@@ -55,23 +55,28 @@ func (p *publisher) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	unpacked, err := os.MkdirTemp("", "purelb-publish-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(unpacked)
 	for _, program := range source.Programs {
-		image, err := oci.OpenArchive(filepath.Join(p.dir, imageFile(program.Name, version)))
+		image, err := oci.OpenArchive(filepath.Join(p.dir, imageFile(program.Name, version)), filepath.Join(unpacked, program.Name))
 		if err != nil {
 			return err
 		}
-		err = p.push(ctx, image.Index, program.Name, version)
-		if err := errors.Join(err, image.Close()); err != nil {
+		if err := p.push(ctx, image, program.Name, version); err != nil {
 			return err
 		}
 	}
-	c, err := chart.Open(filepath.Join(p.dir, "purelb-"+version+".tgz"))
+	file := filepath.Join(p.dir, "purelb-"+version+".tgz")
+	packed, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	artifact, err := c.Artifact()
+	artifact, err := chart.Artifact(packed)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", file, err)
 	}
 	if err := p.push(ctx, artifact, "charts/purelb", version); err != nil {
 		return err

@@ -186,15 +186,14 @@ func TestImagesHaveLabelsAndRunTheProgram(t *testing.T) {
 	b := release(t)
 	for _, program := range source.Programs {
 		t.Run(program.Name, func(t *testing.T) {
-			index, err := oci.OpenArchive(filepath.Join(b.dir, imageFile(program.Name, version)))
+			index, err := oci.OpenArchive(filepath.Join(b.dir, imageFile(program.Name, version)), t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer index.Close()
-			if err := validate.Index(index.Index); err != nil {
+			if err := validate.Index(index); err != nil {
 				t.Error(err)
 			}
-			image := only(t, index.Index)
+			image := only(t, index)
 			config, err := image.ConfigFile()
 			if err != nil {
 				t.Fatal(err)
@@ -203,14 +202,14 @@ func TestImagesHaveLabelsAndRunTheProgram(t *testing.T) {
 				t.Errorf("the image runs %v as %q with the labels %v", got.Entrypoint, got.User, got.Labels)
 			}
 			files := unpack(t, image)
-			if roots := files["etc/ssl/certs/ca-certificates.crt"]; bytes.Count(roots, []byte("BEGIN CERTIFICATE")) < 50 {
+			if roots := files["etc/ssl/certs/ca-certificates.crt"]; roots == nil || bytes.Count(roots.Data, []byte("BEGIN CERTIFICATE")) < 50 {
 				t.Error("the image has no certificates of public authorities")
 			}
-			binary := filepath.Join(t.TempDir(), program.Name)
-			if err := os.WriteFile(binary, files[program.Name], 0o755); err != nil {
+			dir := filepath.Join(t.TempDir(), "root")
+			if err := os.CopyFS(dir, files); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := exec.Command(binary, "--help").CombinedOutput(); !strings.Contains(string(out), "log-level") {
+			if out, err := exec.Command(filepath.Join(dir, program.Name), "--help").CombinedOutput(); !strings.Contains(string(out), "log-level") {
 				t.Errorf("--help ends with %v:\n%s", err, out)
 			}
 		})
@@ -233,7 +232,7 @@ func only(t *testing.T, index v1.ImageIndex) v1.Image {
 	return image
 }
 
-func unpack(t *testing.T, image v1.Image) map[string][]byte {
+func unpack(t *testing.T, image v1.Image) archive.Files {
 	t.Helper()
 	layers, err := image.Layers()
 	if err != nil || len(layers) != 1 {
@@ -247,11 +246,7 @@ func unpack(t *testing.T, image v1.Image) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byName := map[string][]byte{}
-	for _, f := range files {
-		byName[f.Name] = f.Text
-	}
-	return byName
+	return files
 }
 
 func TestManifestsNameImagesByDigest(t *testing.T) {
@@ -275,13 +270,13 @@ func TestManifestsNameImagesByDigest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]string{}
-	for _, f := range files {
-		names[f.Name] = string(f.Text)
-	}
-	if names["purelb/install.yaml"] != install || !strings.Contains(names["purelb/kustomization.yaml"], "- install.yaml") ||
-		!strings.Contains(names["crds/kustomization.yaml"], "- crds.yaml") || names["crds/crds.yaml"] == "" {
-		t.Errorf("the bases for kustomize have %d files, which differ from those of the release", len(names))
+	for name, want := range map[string]string{
+		"purelb/install.yaml": install, "purelb/kustomization.yaml": "- install.yaml", "crds/kustomization.yaml": "- crds.yaml",
+		"crds/crds.yaml": string(b.read(t, "crds.yaml")),
+	} {
+		if f := files[name]; f == nil || !strings.Contains(string(f.Data), want) {
+			t.Errorf("the bases for kustomize have no %s as the release has it", name)
+		}
 	}
 }
 
@@ -292,8 +287,8 @@ func TestPluginReportsItsRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if err := archive.WriteDir(dir, files); err != nil {
+	dir := filepath.Join(t.TempDir(), "plugin")
+	if err := os.CopyFS(dir, files); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(filepath.Join(dir, "kubectl-purelb"), "version", "--client").CombinedOutput()
@@ -301,7 +296,9 @@ func TestPluginReportsItsRelease(t *testing.T) {
 		t.Errorf("the plugin ends with %v:\n%s", err, out)
 	}
 	var manifest struct {
-		Spec struct{ Platforms []krewPlatform }
+		Spec struct {
+			Platforms []struct{ URI, SHA256 string }
+		}
 	}
 	if err := yaml.Unmarshal(b.read(t, "krew-purelb.yaml"), &manifest); err != nil {
 		t.Fatal(err)

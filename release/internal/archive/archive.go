@@ -5,7 +5,6 @@ package archive
 import (
 	"archive/tar"
 	"archive/zip"
-	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -13,47 +12,42 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
-	"strings"
+	"path/filepath"
+	"testing/fstest"
 	"time"
 )
 
-// File is a file of an archive.
-type File struct {
-	Name       string
-	Text       []byte
-	Executable bool
-}
+// Files are files, and folders whose rights matter, by their names. They are a file system in memory.
+type Files = fstest.MapFS
 
-func (f File) mode() fs.FileMode {
-	if f.Executable {
-		return 0o755
+// File returns a file that all may read.
+func File(text []byte) *fstest.MapFile { return &fstest.MapFile{Data: text, Mode: 0o644} }
+
+// Program returns a file that all may run.
+func Program(text []byte) *fstest.MapFile { return &fstest.MapFile{Data: text, Mode: 0o755} }
+
+// dated returns the files with all folders that they lie in. All of them have the time at.
+func dated(files Files, at time.Time) Files {
+	all := Files{}
+	for name, f := range files {
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			if files[dir] == nil {
+				all[dir] = &fstest.MapFile{Mode: fs.ModeDir | 0o755, ModTime: at}
+			}
+		}
+		all[name] = &fstest.MapFile{Data: f.Data, Mode: f.Mode, ModTime: at}
 	}
-	return 0o644
-}
-
-// Sorted returns the files by their names.
-func Sorted(files []File) []File {
-	return slices.SortedFunc(slices.Values(files), func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // Tar packs the files in the order of their names. All of them get the time at.
-func Tar(w io.Writer, at time.Time, files []File) error {
+func Tar(w io.Writer, at time.Time, files Files) error {
 	tw := tar.NewWriter(w)
-	for _, f := range Sorted(files) {
-		h := &tar.Header{Name: f.Name, Size: int64(len(f.Text)), Mode: int64(f.mode()), ModTime: at, Format: tar.FormatUSTAR}
-		if err := tw.WriteHeader(h); err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
-		}
-		if _, err := tw.Write(f.Text); err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
-		}
-	}
-	return tw.Close()
+	return errors.Join(tw.AddFS(dated(files, at)), tw.Close())
 }
 
 // TarGz packs the files and compresses them.
-func TarGz(w io.Writer, at time.Time, files []File) error {
+func TarGz(w io.Writer, at time.Time, files Files) error {
 	zw, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
 		return err
@@ -62,24 +56,13 @@ func TarGz(w io.Writer, at time.Time, files []File) error {
 }
 
 // Zip packs the files as a zip archive, which is usual on Windows.
-func Zip(w io.Writer, at time.Time, files []File) error {
+func Zip(w io.Writer, at time.Time, files Files) error {
 	zw := zip.NewWriter(w)
-	for _, f := range Sorted(files) {
-		h := &zip.FileHeader{Name: f.Name, Method: zip.Deflate, Modified: at}
-		h.SetMode(f.mode())
-		to, err := zw.CreateHeader(h)
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
-		}
-		if _, err := to.Write(f.Text); err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
-		}
-	}
-	return zw.Close()
+	return errors.Join(zw.AddFS(dated(files, at)), zw.Close())
 }
 
 // ReadTarGz returns the regular files of a compressed archive.
-func ReadTarGz(r io.Reader) ([]File, error) {
+func ReadTarGz(r io.Reader) (Files, error) {
 	zr, err := gzip.NewReader(r)
 	if err != nil {
 		return nil, err
@@ -88,11 +71,11 @@ func ReadTarGz(r io.Reader) ([]File, error) {
 }
 
 // ReadTar returns the regular files of an archive.
-func ReadTar(r io.Reader) ([]File, error) {
-	var files []File
+func ReadTar(r io.Reader) (Files, error) {
+	files := Files{}
 	for tr := tar.NewReader(r); ; {
 		h, err := tr.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files, nil
 		}
 		if err != nil {
@@ -101,43 +84,38 @@ func ReadTar(r io.Reader) ([]File, error) {
 		if h.Typeflag != tar.TypeReg {
 			continue
 		}
-		var text bytes.Buffer
-		if _, err := io.Copy(&text, tr); err != nil {
+		text, err := io.ReadAll(tr)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", h.Name, err)
 		}
-		files = append(files, File{Name: h.Name, Text: text.Bytes(), Executable: h.Mode&0o111 != 0})
+		files[h.Name] = &fstest.MapFile{Data: text, Mode: fs.FileMode(h.Mode)}
 	}
 }
 
-// ReadDir returns the files of a folder and its subfolders.
-func ReadDir(dir string) ([]File, error) {
-	var files []File
-	root := os.DirFS(dir)
-	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+// Read returns the files of a folder and its subfolders, by their paths in it. A file is ".".
+func Read(from string) (Files, error) {
+	files := Files{}
+	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := fs.ReadFile(root, name)
-		files = append(files, File{Name: name, Text: text})
+		info, err := os.Stat(name) // of what a link leads to
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s: only files and folders can go into an archive", name)
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		inside, err := filepath.Rel(from, name)
+		files[filepath.ToSlash(inside)] = File(text)
+		if info.Mode()&0o111 != 0 {
+			files[filepath.ToSlash(inside)] = Program(text)
+		}
 		return err
 	})
 	return files, err
-}
-
-// WriteDir writes the files into a folder. A name that leads out of the folder is an error.
-func WriteDir(dir string, files []File) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for _, f := range files {
-		if err := root.MkdirAll(path.Dir(f.Name), 0o755); err != nil {
-			return err
-		}
-		if err := root.WriteFile(f.Name, f.Text, f.mode()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

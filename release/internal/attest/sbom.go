@@ -3,6 +3,7 @@ package attest
 
 import (
 	"bytes"
+	"cmp"
 	"debug/buildinfo"
 	"fmt"
 	"regexp"
@@ -84,15 +85,11 @@ var notInIDs = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
 func describe(c Component) *v2_3.Package {
 	const unknown = "NOASSERTION"
-	license := c.License
-	if license == "" {
-		license = unknown
-	}
 	p := &v2_3.Package{
 		PackageName: c.Name, PackageVersion: c.Version,
 		PackageSPDXIdentifier:   common.ElementID("Package-" + notInIDs.ReplaceAllString(c.Name+"-"+c.Version, "-")),
 		PackageDownloadLocation: unknown,
-		PackageLicenseConcluded: unknown, PackageLicenseDeclared: license, PackageCopyrightText: unknown,
+		PackageLicenseConcluded: unknown, PackageLicenseDeclared: cmp.Or(c.License, unknown), PackageCopyrightText: unknown,
 		PrimaryPackagePurpose: c.Purpose,
 		PackageExternalReferences: []*v2_3.PackageExternalReference{
 			{Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL, Locator: c.URL},

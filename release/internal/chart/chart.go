@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,72 +29,44 @@ const (
 	DigestAnnotation = "purelb.io/image-digest-"
 )
 
-// A Chart is the chart of a release.
-type Chart struct {
-	Name, Version string
-	Package       []byte // packed by Helm
-	metadata      map[string]any
-}
-
 // Make packs the chart of the tree for a registry. digests has the digests of the images by their
 // names. The chart uses these digests.
-func Make(ctx context.Context, t source.Tree, registry string, digests map[string]string) (Chart, error) {
+func Make(ctx context.Context, t source.Tree, registry string, digests map[string]string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "purelb-chart-")
 	if err != nil {
-		return Chart{}, err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	files, err := archive.ReadDir(filepath.Join(t.Root, folder))
+	files, err := archive.Read(filepath.Join(t.Root, folder))
 	if err != nil {
-		return Chart{}, err
+		return nil, err
 	}
-	metadata, err := release(files, t, registry, digests)
-	if err != nil {
-		return Chart{}, fmt.Errorf("%s: %w", folder, err)
+	if err := release(files, t, registry, digests); err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
 	in := filepath.Join(dir, "purelb")
-	if err := os.Mkdir(in, 0o755); err != nil {
-		return Chart{}, err
+	if err := os.CopyFS(in, files); err != nil {
+		return nil, err
 	}
-	if err := archive.WriteDir(in, files); err != nil {
-		return Chart{}, err
+	if _, err := t.Helm(ctx, "package", in, "--destination", dir); err != nil {
+		return nil, err
 	}
-	if _, err := t.Helm(ctx, "package", in, "--version", t.Version, "--app-version", t.Version, "--destination", dir); err != nil {
-		return Chart{}, err
-	}
-	text, err := repack(filepath.Join(dir, "purelb-"+t.Version+".tgz"), t)
-	return Chart{Name: "purelb", Version: t.Version, Package: text, metadata: metadata}, err
+	return repack(filepath.Join(dir, "purelb-"+t.Version+".tgz"), t)
 }
 
-// release changes the files of the chart that name the images, and returns the chart's metadata.
-func release(files []archive.File, t source.Tree, registry string, digests map[string]string) (map[string]any, error) {
-	var metadata map[string]any
-	for i, f := range files {
-		var err error
-		switch f.Name {
-		case "Chart.yaml":
-			metadata, err = annotate(f.Text, t, registry, digests)
-			if err == nil {
-				files[i].Text, err = yaml.Marshal(metadata)
-			}
-		case "values.yaml":
-			const line = "  repository: " + Registry + "\n"
-			if n := strings.Count(string(f.Text), line); n != 1 {
-				err = fmt.Errorf("it has %q %d times, want once", line, n)
-			}
-			files[i].Text = []byte(strings.Replace(string(f.Text), line, "  repository: "+registry+"\n", 1))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
+// release changes the files of the chart that name the images.
+func release(files archive.Files, t source.Tree, registry string, digests map[string]string) error {
+	const metadata, values, line = "Chart.yaml", "values.yaml", "  repository: " + Registry + "\n"
+	if files[metadata] == nil || files[values] == nil || bytes.Count(files[values].Data, []byte(line)) != 1 {
+		return fmt.Errorf("it has no %s, or no %s with one line %q", metadata, values, line)
 	}
-	if metadata == nil {
-		return nil, fmt.Errorf("it has no Chart.yaml")
-	}
-	return metadata, nil
+	files[values].Data = bytes.Replace(files[values].Data, []byte(line), []byte("  repository: "+registry+"\n"), 1)
+	text, err := annotate(files[metadata].Data, t, registry, digests)
+	files[metadata].Data = text
+	return err
 }
 
-func annotate(text []byte, t source.Tree, registry string, digests map[string]string) (map[string]any, error) {
+func annotate(text []byte, t source.Tree, registry string, digests map[string]string) ([]byte, error) {
 	var metadata map[string]any
 	if err := yaml.Unmarshal(text, &metadata); err != nil {
 		return nil, err
@@ -119,7 +92,7 @@ func annotate(text []byte, t source.Tree, registry string, digests map[string]st
 		annotations["artifacthub.io/prerelease"] = "true"
 	}
 	metadata["annotations"] = annotations
-	return metadata, nil
+	return yaml.Marshal(metadata)
 }
 
 // repack gives the files of a package the time of the release, instead of the current time that
@@ -139,41 +112,29 @@ func repack(path string, t source.Tree) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Artifact returns the chart in the form in which Helm stores charts in registries.
-func (c Chart) Artifact() (v1.Image, error) {
-	config, err := json.Marshal(c.metadata)
+// Artifact returns a packed chart in the form in which Helm stores charts in registries.
+func Artifact(packed []byte) (v1.Image, error) {
+	files, err := archive.ReadTarGz(bytes.NewReader(packed))
 	if err != nil {
+		return nil, err
+	}
+	metadata := files["purelb/Chart.yaml"]
+	if metadata == nil {
+		return nil, errors.New("it is no chart of PureLB: it has no Chart.yaml")
+	}
+	config, err := yaml.YAMLToJSON(metadata.Data)
+	if err != nil {
+		return nil, err
+	}
+	var named struct{ Name, Version string }
+	if err := json.Unmarshal(config, &named); err != nil {
 		return nil, err
 	}
 	return oci.Artifact(
 		oci.Blob{Type: "application/vnd.cncf.helm.config.v1+json", Text: config},
-		oci.Blob{Type: "application/vnd.cncf.helm.chart.content.v1.tar+gzip", Text: c.Package},
+		oci.Blob{Type: "application/vnd.cncf.helm.chart.content.v1.tar+gzip", Text: packed},
 		map[string]string{
-			"org.opencontainers.image.title":   c.Name,
-			"org.opencontainers.image.version": c.Version,
+			"org.opencontainers.image.title":   named.Name,
+			"org.opencontainers.image.version": named.Version,
 		})
-}
-
-// Open reads a packed chart.
-func Open(path string) (Chart, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return Chart{}, err
-	}
-	files, err := archive.ReadTarGz(bytes.NewReader(text))
-	if err != nil {
-		return Chart{}, fmt.Errorf("%s: %w", path, err)
-	}
-	c := Chart{Package: text}
-	for _, f := range files {
-		if f.Name == "purelb/Chart.yaml" {
-			err = yaml.Unmarshal(f.Text, &c.metadata)
-		}
-	}
-	c.Name, _ = c.metadata["name"].(string)
-	c.Version, _ = c.metadata["version"].(string)
-	if err != nil || c.Name == "" || c.Version == "" {
-		return Chart{}, fmt.Errorf("%s is no chart: its Chart.yaml has no name or no version (%w)", path, err)
-	}
-	return c, nil
 }

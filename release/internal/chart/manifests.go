@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"purelb.io/purelb/release/internal/archive"
@@ -32,22 +34,22 @@ type Manifests struct {
 	CRDs, Install []byte
 }
 
-// Render renders the chart with its default values.
-func Render(ctx context.Context, t source.Tree, c Chart) (Manifests, error) {
+// Render renders a packed chart with its default values.
+func Render(ctx context.Context, t source.Tree, packed []byte) (Manifests, error) {
 	dir, err := os.MkdirTemp("", "purelb-render-")
 	if err != nil {
 		return Manifests{}, err
 	}
 	defer os.RemoveAll(dir)
-	packed := filepath.Join(dir, "purelb.tgz")
-	if err := os.WriteFile(packed, c.Package, 0o600); err != nil {
+	file := filepath.Join(dir, "purelb.tgz")
+	if err := os.WriteFile(file, packed, 0o600); err != nil {
 		return Manifests{}, err
 	}
-	out, err := t.Helm(ctx, "template", "purelb", packed, "--namespace", "purelb-system", "--kube-version", kube, "--skip-tests", "--no-hooks")
+	out, err := t.Helm(ctx, "template", "purelb", file, "--namespace", "purelb-system", "--kube-version", kube, "--skip-tests", "--no-hooks")
 	if err != nil {
 		return Manifests{}, err
 	}
-	files, err := archive.ReadTarGz(bytes.NewReader(c.Package))
+	files, err := archive.ReadTarGz(bytes.NewReader(packed))
 	if err != nil {
 		return Manifests{}, err
 	}
@@ -61,11 +63,11 @@ func withoutHelm(text []byte) []byte {
 }
 
 // crds returns the custom resource definitions. They keep these labels: a release that follows upgrades them.
-func crds(files []archive.File) []byte {
+func crds(files archive.Files) []byte {
 	var b bytes.Buffer
-	for _, f := range archive.Sorted(files) {
-		if strings.HasPrefix(f.Name, "purelb/crds/") {
-			b.Write(f.Text)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasPrefix(name, "purelb/crds/") {
+			b.Write(files[name].Data)
 		}
 	}
 	return b.Bytes()
@@ -73,14 +75,14 @@ func crds(files []archive.File) []byte {
 
 // Kustomize returns the files of two bases. The first has the custom resource definitions. The
 // second has all other objects, and needs the first.
-func (m Manifests) Kustomize() []archive.File {
+func (m Manifests) Kustomize() archive.Files {
 	list := func(resource string) []byte {
 		return fmt.Appendf(nil, "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- %s\n", resource)
 	}
-	return []archive.File{
-		{Name: "crds/kustomization.yaml", Text: list("crds.yaml")},
-		{Name: "crds/crds.yaml", Text: m.CRDs},
-		{Name: "purelb/kustomization.yaml", Text: list("install.yaml")},
-		{Name: "purelb/install.yaml", Text: m.Install},
+	return archive.Files{
+		"crds/kustomization.yaml":   archive.File(list("crds.yaml")),
+		"crds/crds.yaml":            archive.File(m.CRDs),
+		"purelb/kustomization.yaml": archive.File(list("install.yaml")),
+		"purelb/install.yaml":       archive.File(m.Install),
 	}
 }

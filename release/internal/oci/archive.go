@@ -29,24 +29,16 @@ func WriteArchive(w io.Writer, at time.Time, index v1.ImageIndex, name, tag stri
 	if err := path.AppendIndex(index, layout.WithAnnotations(names)); err != nil {
 		return err
 	}
-	files, err := archive.ReadDir(dir)
+	files, err := archive.Read(dir)
 	if err != nil {
 		return err
 	}
 	return archive.Tar(w, at, files)
 }
 
-// An Archived image is an image from an archive.
-type Archived struct {
-	Index v1.ImageIndex
-	dir   string
-}
-
-// Close removes the folder with the unpacked archive.
-func (a *Archived) Close() error { return os.RemoveAll(a.dir) }
-
-// OpenArchive reads the image of an archive.
-func OpenArchive(path string) (*Archived, error) {
+// OpenArchive unpacks an archive into a new folder, and returns the image. The image reads its parts
+// from there.
+func OpenArchive(path, dir string) (v1.ImageIndex, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -56,31 +48,19 @@ func OpenArchive(path string) (*Archived, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	dir, err := os.MkdirTemp("", "purelb-oci-")
-	if err != nil {
-		return nil, err
-	}
-	index, err := open(dir, files)
-	if err != nil {
-		return nil, fmt.Errorf("%s is no archive of an image: %w", path, err)
-	}
-	return &Archived{index, dir}, nil
-}
-
-func open(dir string, files []archive.File) (v1.ImageIndex, error) {
-	if err := archive.WriteDir(dir, files); err != nil {
-		return nil, err
+	if err := os.CopyFS(dir, files); err != nil {
+		return nil, fmt.Errorf("unpack %s: %w", path, err)
 	}
 	all, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s is no archive of an image: %w", path, err)
 	}
 	manifest, err := all.IndexManifest()
 	if err != nil {
 		return nil, err
 	}
 	if len(manifest.Manifests) != 1 {
-		return nil, fmt.Errorf("it has %d images, want one", len(manifest.Manifests))
+		return nil, fmt.Errorf("%s has %d images, want one", path, len(manifest.Manifests))
 	}
 	return all.ImageIndex(manifest.Manifests[0].Digest)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -105,9 +104,6 @@ func build(t source.Tree, p Program, platform source.Platform) (v1.Image, error)
 // content returns the layer: the program, and the certificates of public authorities, which HTTPS
 // to a NetBox needs.
 func content(binary, name string) (v1.Layer, error) {
-	if err := os.Chmod(binary, 0o755); err != nil { //nolint:gosec // a program is for all to run
-		return nil, err
-	}
 	var text bytes.Buffer
 	err := layer.Write(&text, []layer.File{
 		{From: binary, To: "/" + name},
