@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/gobgp"
 	"purelb.io/purelb/internal/bgp/intent"
@@ -69,9 +70,9 @@ type decided struct {
 type paths struct {
 	// linkLocal has the addresses of the neighbors on unnumbered links, by interface.
 	linkLocal map[string]netip.Addr
-	gateways  gateways
-	// ways are those of the last decision that could take effect.
-	ways map[netip.Addr]peering.Egress
+	// gateways and ways are those that the last decision that could take effect asked for.
+	gateways map[addr.Family]peering.Gateway
+	ways     map[netip.Addr]peering.Egress
 }
 
 // problems returns all known problems of the configuration on this node.
@@ -211,7 +212,7 @@ func (t *task) decideFor(ctx context.Context, in intent.Input) decided {
 	node := t.node
 	node.Gateways = found
 	d := peering.Decide(in.Config.Spec, node, in.Secret, egress)
-	t.found.ways, t.found.gateways = ways, t.known.gateways.keep(found)
+	t.found.ways, t.found.gateways = ways, found
 	return decided{in, d}
 }
 
@@ -226,9 +227,8 @@ func (s *Speaker) prepare(ctx context.Context, now time.Time, t *task) {
 	if t.taken != nil {
 		s.taken.by = t.taken
 	}
-	g.gateways = t.found.gateways
 	if t.next.OK { // a decision that is not in effect may ask for none
-		g.ways, g.linkLocal = t.found.ways, t.found.linkLocal
+		g.paths = t.found
 	}
 	s.Metrics.decided(t.input.Config, t.decision, t.took)
 	if t.err != nil {

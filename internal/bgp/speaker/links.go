@@ -86,13 +86,10 @@ func findLinkLocal(ctx context.Context, kernel Kernel, state peering.State, know
 	return found
 }
 
-// gateways holds the last known default gateways of the node, by family.
-type gateways map[addr.Family]netip.Addr
-
 // findGateways returns the default gateways of the families that spec asks for. A gateway whose
 // route is gone stays, because the router often still works. If it does not, BFD and the hold timer
 // end the session.
-func findGateways(ctx context.Context, kernel Kernel, spec bgpv1.BGPConfigurationSpec, known gateways) (map[addr.Family]peering.Gateway, error) {
+func findGateways(ctx context.Context, kernel Kernel, spec bgpv1.BGPConfigurationSpec, known map[addr.Family]peering.Gateway) (map[addr.Family]peering.Gateway, error) {
 	found := map[addr.Family]peering.Gateway{}
 	var errs []error
 	for _, f := range peering.GatewayFamilies(spec) {
@@ -103,20 +100,8 @@ func findGateways(ctx context.Context, kernel Kernel, spec bgpv1.BGPConfiguratio
 		case ok:
 			found[f] = peering.Gateway{Address: address}
 		case was:
-			found[f] = peering.Gateway{Address: last, Lost: true}
+			found[f] = peering.Gateway{Address: last.Address, Lost: true}
 		}
 	}
 	return found, errors.Join(errs...)
-}
-
-// keep returns the gateways together with those that were found now.
-func (g gateways) keep(found map[addr.Family]peering.Gateway) gateways {
-	all := maps.Clone(g)
-	if all == nil {
-		all = gateways{}
-	}
-	for f, one := range found {
-		all[f] = one.Address
-	}
-	return all
 }
