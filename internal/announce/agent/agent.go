@@ -147,7 +147,7 @@ type Options struct {
 }
 
 // Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
-// segments.questions, prober.seen, listening.asking, pacer and kubelets.
+// segments.questions, listening.asking, pacer and kubelets.
 type Agent struct {
 	Options
 	config    parsed

@@ -68,14 +68,6 @@ func (a *Agent) waits(o *observation) bool {
 	return !a.gate.open
 }
 
-// draining returns why other nodes should be preferred to this one, or "".
-func (g *gate) draining(o *observation) string {
-	if o.Waits {
-		return waitingText
-	}
-	return ""
-}
-
 // watchKubeProxy asks kube-proxy in the background until it works. It asks once before it returns, so that
 // the restart of an agent waits for nothing.
 func (a *Agent) watchKubeProxy(ctx context.Context) {

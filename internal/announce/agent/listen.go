@@ -56,13 +56,13 @@ func (a *Agent) askListener(plan announce.Plan, done *announce.Outcome) todo {
 
 // sendListen asks about those of addresses that are still here.
 func (a *Agent) sendListen(ctx context.Context, addresses []netip.Addr) {
-	s, held := a.prober.seen.Load(), a.held.read()
-	if s == nil {
+	last, held := a.shown.Load(), a.held.read()
+	if last == nil {
 		return
 	}
 	asked := map[string][]netip.Addr{}
 	for _, ip := range addresses {
-		if node := s.Listener(ip); node != "" && held[ip] != "" {
+		if node := last.seen.Listener(ip); node != "" && held[ip] != "" {
 			asked[node] = append(asked[node], ip)
 		}
 	}

@@ -50,7 +50,6 @@ func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, don
 		a.reportNotHeard(seen)
 		a.pulse.Decide()
 	}
-	a.prober.see(seen)
 	a.shown.Store(&shown{now, seen.toShow(), plan.Decisions, done, showConflicts(a.conflicts)})
 }
 

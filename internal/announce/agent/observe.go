@@ -47,10 +47,17 @@ type observation struct {
 // sure reports whether this node knows everything that decisions depend on.
 func (o *observation) sure() bool { return o.Complete && o.Peers.Trusted }
 
-// toShow returns what /state and reports need of o. It leaves out the objects: they are most
-// of an agent's memory, and would stay until the next pass.
+// toShow returns what /state, reports and probes need of o. It leaves out the objects: they are most
+// of an agent's memory, and would stay until the next pass. Of the addresses it keeps those of the node itself.
 func (o *observation) toShow() *observation {
-	return &observation{Situation: announce.Situation{Complete: o.Complete, Peers: o.Peers}, record: o.record}
+	s := announce.Situation{Self: o.Self, Complete: o.Complete, Config: o.Config, Agent: o.Agent, Node: o.Node, Peers: o.Peers}
+	s.Node.Addresses = nil
+	for _, a := range o.Node.Addresses {
+		if a.Mark != announce.Mark && slices.Contains(o.record.Addresses, a.Prefix.Addr()) {
+			s.Node.Addresses = append(s.Node.Addresses, a)
+		}
+	}
+	return &observation{Situation: s, record: o.record}
 }
 
 // observe reads the kernel and the cluster.
@@ -109,7 +116,10 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 		var again time.Time
 		o.record.Draining, again = a.soft.draining(now, objects.Node)
 		o.again = announce.Sooner(o.again, again)
-		o.record.Draining = cmp.Or(a.leaving, o.record.Draining, a.gate.draining(o))
+		if o.Waits {
+			o.record.Draining = cmp.Or(o.record.Draining, waitingText)
+		}
+		o.record.Draining = cmp.Or(a.leaving, o.record.Draining)
 		o.record.Addresses = announce.Own(node, o.Services)
 		o.record.Gateways, o.record.MACs = node.Gateways, macsOf(node)
 		if a.gossip.IsValid() {

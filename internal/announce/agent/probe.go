@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"purelb.io/purelb/internal/announce"
@@ -29,33 +28,15 @@ const (
 	maxRequest   = 1 << 10
 )
 
-// prober answers requests for probes. The loop only sets seen.
+// prober answers requests for probes, by what the last pass saw.
 type prober struct {
 	*Agent
 	callers Callers
-	seen    atomic.Pointer[announce.Situation]
 	running chan struct{}
 }
 
 func newProber(a *Agent, c Callers) *prober {
 	return &prober{Agent: a, callers: c, running: make(chan struct{}, probesAtOnce)}
-}
-
-// see stores what probes depend on. It keeps only the addresses of the node itself, because objects
-// are most of an agent's memory.
-func (p *prober) see(o *observation) {
-	own := map[netip.Addr]bool{}
-	for _, ip := range o.record.Addresses {
-		own[ip] = true
-	}
-	s := announce.Situation{Self: o.Self, Complete: o.Complete, Config: o.Config, Agent: o.Agent, Node: o.Node, Peers: o.Peers}
-	s.Node.Addresses = nil
-	for _, a := range o.Node.Addresses {
-		if own[a.Prefix.Addr()] && a.Mark != announce.Mark {
-			s.Node.Addresses = append(s.Node.Addresses, a)
-		}
-	}
-	p.seen.Store(&s)
 }
 
 // ServeHTTP implements http.Handler.
@@ -122,18 +103,19 @@ func codeOf(err error) int {
 
 // probeFor asks the segment about ip.
 func (p *prober) probeFor(ctx context.Context, ip netip.Addr) probe.Answer {
-	s, last := p.seen.Load(), p.shown.Load()
+	last := p.shown.Load()
 	unasked := probe.Answer{Node: p.Node, Address: ip, Machines: []probe.Machine{}, Controls: []probe.Control{}}
-	if s == nil || last == nil {
+	if last == nil {
 		unasked.Result, unasked.Why = probe.Unknown, "the agent has not read all of the cluster yet"
 		return unasked
 	}
+	s := last.seen.Situation
 	here, served := last.holds(ip)
 	if _, _, pooled := s.Config.Groups.GroupOf(ip); s.Complete && !pooled && !served {
 		unasked.Result, unasked.Why = probe.Unknown, "neither a ServiceGroup nor a Service has "+ip.String()+", and agents ask for no other addresses"
 		return unasked
 	}
-	q, result, why := probe.Plan(ip, here, *s)
+	q, result, why := probe.Plan(ip, here, s)
 	unasked.Here, unasked.Result, unasked.Why = here, result, why
 	if result != "" {
 		return unasked

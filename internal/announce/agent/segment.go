@@ -139,7 +139,7 @@ func (a *Agent) askStanding(ctx context.Context, q standing, state *announce.Sta
 		return
 	}
 	silent := state.Silent
-	done := func() {
+	a.background.complete(ctx, func() {
 		if silent {
 			a.segments.silentLinks[q.link] = true
 			a.Log.WarnContext(ctx, "linkSilent", "node", a.Node, "interface", q.link.name, "unanswered", q.witnesses.All())
@@ -147,11 +147,7 @@ func (a *Agent) askStanding(ctx context.Context, q standing, state *announce.Sta
 		}
 		delete(a.segments.silentLinks, q.link)
 		a.Log.InfoContext(ctx, "linkHeard", "node", a.Node, "interface", q.link.name)
-	}
-	select {
-	case a.background.completions <- done:
-	case <-ctx.Done():
-	}
+	})
 }
 
 // missing reports whether machines should have answered in some family, and no machine
