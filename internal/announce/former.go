@@ -73,10 +73,10 @@ func (n Node) lost(one Former, agent config.Agent) bool {
 // Lately returns the addresses of held, with their links, whose links have worked all the time between
 // before and now. If one of them has vanished, a program took it off, and no other node can have it yet.
 func Lately(held map[netip.Addr]string, before, now []Link) map[netip.Addr]string {
-	steady := map[string]bool{}
+	was, steady := Node{Links: before}.byName(), map[string]bool{}
 	for _, l := range now {
-		i := slices.IndexFunc(before, func(b Link) bool { return b.Name == l.Name })
-		steady[l.Name] = i >= 0 && l.Works() && before[i].Works() && before[i].Index == l.Index && before[i].Flaps == l.Flaps
+		b, known := was[l.Name]
+		steady[l.Name] = known && l.Works() && b.Works() && b.Index == l.Index && b.Flaps == l.Flaps
 	}
 	all := make(map[netip.Addr]string, len(held))
 	for ip, link := range held {
@@ -85,4 +85,15 @@ func Lately(held map[netip.Addr]string, before, now []Link) map[netip.Addr]strin
 		}
 	}
 	return all
+}
+
+// NewMACs returns the links that have another Ethernet address now than before. By default the kernel does
+// not tell the neighbors (arp_notify, ndisc_notify).
+func NewMACs(before, now []Link) map[string]bool {
+	was, changed := Node{Links: before}.byName(), map[string]bool{}
+	for _, l := range now {
+		b, known := was[l.Name]
+		changed[l.Name] = known && b.MAC != l.MAC
+	}
+	return changed
 }

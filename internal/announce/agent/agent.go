@@ -36,7 +36,7 @@
 //	           this node last heard a machine. The Lease of the node names them, so that the
 //	           allocator allocates none of these addresses
 //	segments   the links that lead to no other machine, by the last probes there
-//	links      the links of the last observation, and their Ethernet addresses
+//	links      the links of the last observation
 //	networks   the networks that vanished from links that work: for 5 s
 //	removals   when programs of the node took addresses off: for ten minutes
 //	gate       whether kube-proxy has worked since the agent started, and the Services with the
@@ -163,13 +163,8 @@ type Agent struct {
 	segments  segments
 	listening listening
 	pacer     *pacer
-	// claiming says that gratuitous ARP is on. mistaken says that the kernels of nodes answer for
-	// addresses that only kube-proxy has.
-	claiming, mistaken bool
-	// links are the links of the last observation, and macs their Ethernet addresses in the last
-	// pass, by name.
+	// links are the links of the last observation.
 	links    []announce.Link
-	macs     map[string][6]byte
 	networks announce.Networks
 	removals announce.Removals
 	// remote is the link of the remote addresses that were here after the last pass, or "".

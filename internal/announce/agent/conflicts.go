@@ -24,11 +24,12 @@ func (a *Agent) hear(ctx context.Context, h announce.Heard) bool {
 	if h.Probe || a.segments.proxies[proxy{linkFamily{h.Link, addr.FamilyOf(h.Addr)}, h.MAC}] || !a.claims(h) {
 		return false
 	}
-	node := a.Peers.Peers().MACs[h.MAC]
-	if node != "" && (a.addresses.Asked(node, h.Addr) || a.mistaken && h.Addr.Is4() && a.addresses.Named(h.Addr) != node) {
+	node, seen := a.Peers.Peers().MACs[h.MAC], a.shown.Load().seen // there was a pass: the address is here
+	mistaken := announce.AnswersByMistake(seen.Node) && h.Addr.Is4() && a.addresses.Named(h.Addr) != node
+	if node != "" && (mistaken || a.addresses.Asked(node, h.Addr)) {
 		return false
 	}
-	return a.contest(ctx, time.Now(), h)
+	return a.contest(ctx, time.Now(), h, seen.Agent != nil && seen.Agent.GARP.Enabled)
 }
 
 // claims reports whether h claims an address that had been here for a while.
@@ -37,9 +38,9 @@ func (a *Agent) claims(h announce.Heard) bool {
 }
 
 // contest records that another machine claims an address that is here, and reports whether
-// the loop must make a pass.
-func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard) bool {
-	if a.claiming && a.addresses.Defend(now, h.Addr) {
+// the loop must make a pass. garp says whether this node may announce the address too.
+func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard, garp bool) bool {
+	if garp && a.addresses.Defend(now, h.Addr) {
 		a.send(ctx, h.Addr, h.Link)
 	}
 	news := a.conflicts.Note(h.At, announce.Rival{IP: h.Addr, MAC: h.MAC}, h.Link, true)

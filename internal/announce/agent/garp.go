@@ -15,7 +15,6 @@ import (
 // sendGARP announces this node's local addresses on their segments when that is due. done.Next then is the
 // time of the next announcement, if it is the earliest.
 func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, plan announce.Plan, done *announce.Outcome) {
-	a.claiming = seen.Agent != nil && seen.Agent.GARP.Enabled
 	// This pass claims only addresses that are here. A claim of an earlier pass is dropped if its address was
 	// not here after the last pass.
 	local, held := plan.Locals(), a.held.read()
@@ -23,22 +22,10 @@ func (a *Agent) sendGARP(ctx context.Context, now time.Time, seen *observation, 
 	a.pacer.forget(func(ip netip.Addr, link string) bool {
 		return local[ip] == nil || local[ip].Address.Link != link || verify && held[ip] != link
 	})
-	for _, c := range a.addresses.Claim(now, seen.Situation, plan, done, held, a.changedMACs(seen.Node)) {
+	for _, c := range a.addresses.Claim(now, seen.Situation, plan, done, held, seen.newMACs) {
 		sent := c.Urgent && a.send(ctx, c.IP, c.Link)
 		a.pacer.add(time.Now(), c, sent)
 	}
-}
-
-// changedMACs returns the links that have another Ethernet address than in the last pass. By default
-// the kernel does not tell the neighbors (arp_notify, ndisc_notify).
-func (a *Agent) changedMACs(node announce.Node) map[string]bool {
-	changed, macs := map[string]bool{}, make(map[string][6]byte, len(node.Links))
-	for _, l := range node.Links {
-		before, known := a.macs[l.Name]
-		changed[l.Name], macs[l.Name] = known && before != l.MAC, l.MAC
-	}
-	a.macs = macs
-	return changed
 }
 
 // send announces ip once on the segment of link, and reports whether the kernel took it.

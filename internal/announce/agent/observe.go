@@ -38,6 +38,8 @@ type observation struct {
 	hazards []announce.Hazard
 	// lately are the addresses that were here until now, see announce.Lately.
 	lately map[netip.Addr]string
+	// newMACs are the links with another Ethernet address than in the last observation.
+	newMACs map[string]bool
 	// tasks are questions to kube-proxy.
 	tasks []task
 	// again is when another observation is needed without an event, or zero.
@@ -80,7 +82,7 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	}
 	o.Share()
 	o.Adopt()
-	o.lately = announce.Lately(o.Held, a.links, node.Links)
+	o.lately, o.newMACs = announce.Lately(o.Held, a.links, node.Links), announce.NewMACs(a.links, node.Links)
 	a.links = node.Links
 	if !a.planned.IsZero() && time.Since(a.planned) > stopped { // the stop may have been after now
 		o.lately = nil
@@ -95,7 +97,6 @@ func (a *Agent) observe(ctx context.Context, now time.Time) (*observation, error
 	}
 	o.problem = problem(o)
 	o.hazards = announce.Hazards(o.Situation)
-	a.mistaken = announce.AnswersByMistake(node)
 	if a.gate.unanswered != "" {
 		o.hazards = append(o.hazards, announce.Hazard{Reason: eventProxySilent, Text: a.gate.unanswered})
 	}
