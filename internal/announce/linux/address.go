@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/rtnetlink"
 )
@@ -121,8 +122,8 @@ func newAddress(a announce.Address, index int, flags uint16) *rtnetlink.Request 
 		body[3] = unix.RT_SCOPE_LINK
 	}
 	req := addressRequest(unix.RTM_NEWADDR, flags, a.Prefix, body)
-	if b, ok := broadcast(a.Prefix); ok {
-		req.Add(unix.IFA_BROADCAST, b.AsSlice())
+	if a.Prefix.Addr().Is4() && a.Prefix.Bits() <= 30 { // a smaller network has no broadcast address
+		req.Add(unix.IFA_BROADCAST, addr.Last(a.Prefix).AsSlice())
 	}
 	req.AddNumber(unix.IFA_FLAGS, addressFlags(a))
 	req.Add(unix.IFA_CACHEINFO, cacheInfo(a))
@@ -167,17 +168,4 @@ func cacheInfo(a announce.Address) []byte {
 	native.PutUint32(b, seconds(a.Preferred))
 	native.PutUint32(b[4:], seconds(a.Valid))
 	return b
-}
-
-// broadcast returns the last address of an IPv4 subnet, if the subnet is large enough to
-// have a broadcast address.
-func broadcast(p netip.Prefix) (netip.Addr, bool) {
-	if !p.Addr().Is4() || p.Bits() > 30 {
-		return netip.Addr{}, false
-	}
-	b := p.Addr().As4()
-	for i := p.Bits(); i < 32; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
-	}
-	return netip.AddrFrom4(b), true
 }

@@ -25,6 +25,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Cause is why a process ends.
@@ -154,7 +155,7 @@ func uninstalled(e Evidence) string {
 		return "" // kubectl delete --cascade=orphan leaves the pod, and a new DaemonSet adopts it
 	case e.Set.gone() || set != nil && !set.DeletionTimestamp.IsZero():
 		return "the DaemonSet is deleted"
-	case set != nil && node != nil && !selects(set, node):
+	case set != nil && node != nil && !labels.SelectorFromSet(set.Spec.Template.Spec.NodeSelector).Matches(labels.Set(node.Labels)):
 		return "the DaemonSet is not for this node any more"
 	}
 	return ""

@@ -54,16 +54,6 @@ func tolerates(pod *corev1.Pod, taint corev1.Taint) bool {
 	})
 }
 
-// selects reports whether the selector of set selects node.
-func selects(set *appsv1.DaemonSet, node *corev1.Node) bool {
-	for name, value := range set.Spec.Template.Spec.NodeSelector {
-		if have, ok := node.Labels[name]; !ok || have != value {
-			return false
-		}
-	}
-	return true
-}
-
 // superseded reports whether pod is being deleted and set has a newer template than the pod.
 func superseded(pod *corev1.Pod, set *appsv1.DaemonSet) bool {
 	if pod == nil || set == nil || pod.DeletionTimestamp.IsZero() {
