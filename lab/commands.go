@@ -17,7 +17,6 @@ import (
 
 	"purelb.io/purelb/lab/cluster"
 	"purelb.io/purelb/lab/internal/build"
-	"purelb.io/purelb/lab/internal/image"
 	"purelb.io/purelb/lab/internal/lifecycle"
 	"purelb.io/purelb/lab/internal/preflight"
 	"purelb.io/purelb/lab/internal/state"
@@ -41,7 +40,6 @@ func init() {
 		{"exec", "MACHINE COMMAND...", "run a command in a machine", execute},
 		{"logs", "[-f] MACHINE [PROGRAM]", "show what a program has written; without PROGRAM, which there are", logs},
 		{"kubeconfig", "[--export]", "print the path of the kubeconfig, or the line that a shell takes", kubeconfig},
-		{"image", "NAME[:TAG] [--entry PATH] FILE[=DEST]...", "make an image that every node can pull at once", putImage},
 		{"crash", "MACHINE", "cut a machine's power", crash},
 		{"boot", "MACHINE", "give it power again", boot},
 		{"start", "MACHINE PROGRAM", "start a program that was stopped", startProgram},
@@ -183,47 +181,6 @@ func kubeconfig(_ context.Context, args []string) error {
 	}
 	fmt.Println(c.Kubeconfig())
 	return nil
-}
-
-func putImage(_ context.Context, args []string) error {
-	if len(args) < 2 {
-		return usage("image")
-	}
-	name, err := image.ParseName(args[0])
-	if err != nil {
-		return err
-	}
-	f := flag.NewFlagSet("image", flag.ExitOnError)
-	entry := f.String("entry", "", "the program to run; without it, the first file")
-	_ = f.Parse(args[1:])
-	img, err := parseImage(*entry, f.Args())
-	if err != nil {
-		return err
-	}
-	digest, err := image.Store{Dir: state.Default().Images()}.Put(name, img)
-	if err == nil {
-		fmt.Println(name, digest)
-	}
-	return err
-}
-
-func parseImage(entry string, args []string) (image.Image, error) {
-	var img image.Image
-	for _, a := range args {
-		file, err := image.ParseFile(a)
-		if err != nil {
-			return img, err
-		}
-		img.Files = append(img.Files, file)
-	}
-	if len(img.Files) == 0 {
-		return img, errors.New("an image needs at least one file")
-	}
-	if entry == "" {
-		entry = img.Files[0].To
-	}
-	img.Entry = []string{entry}
-	return img, nil
 }
 
 func buildOnly(ctx context.Context, args []string) error {

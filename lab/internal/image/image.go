@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -35,18 +34,6 @@ type Image struct {
 
 // File is a file or folder of the host, and its path in the image.
 type File = layer.File
-
-// ParseFile reads FILE or FILE=DEST. Without DEST, the file goes to the root.
-func ParseFile(s string) (File, error) {
-	from, to, given := strings.Cut(s, "=")
-	if !given {
-		to = "/" + filepath.Base(from)
-	}
-	if from == "" || !strings.HasPrefix(to, "/") {
-		return File{}, fmt.Errorf("%q: want FILE or FILE=/path/in/image", s)
-	}
-	return File{From: from, To: path.Clean(to)}, nil
-}
 
 // Name is the name of an image without the registry, because in the lab every registry has every
 // image.

@@ -65,11 +65,7 @@ func TestAnImageIsFoundByItsName(t *testing.T) {
 	dir := t.TempDir()
 	file(t, dir, "app", "program", 0o755)
 	store := Store{t.TempDir()}
-	f, err := ParseFile(filepath.Join(dir, "app"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest, err := store.Put(Name{"example/app", "v1"}, Image{Files: []File{f}})
+	digest, err := store.Put(Name{"example/app", "v1"}, Image{Files: []File{{From: filepath.Join(dir, "app"), To: "/app"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

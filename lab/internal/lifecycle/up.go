@@ -105,7 +105,7 @@ func settle(ctx context.Context, dir state.Dir, o Options) (done bool, err error
 	return true, nil
 }
 
-// clear removes the remains of a lab. It keeps images that were stored for the next lab.
+// clear removes the remains of a lab.
 func clear(dir state.Dir) error {
 	if err := stop(dir); err != nil {
 		return err

@@ -157,7 +157,7 @@ func (d Dir) Remove() error {
 	return errors.Join(os.RemoveAll(d.Probe()), os.RemoveAll(string(d)))
 }
 
-// Clear deletes everything except the images, which may be meant for the next lab.
+// Clear deletes everything in the directory.
 func (d Dir) Clear() error {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
@@ -165,9 +165,7 @@ func (d Dir) Clear() error {
 	}
 	var errs []error
 	for _, e := range entries {
-		if p := d.path(e.Name()); p != d.Images() {
-			errs = append(errs, os.RemoveAll(p))
-		}
+		errs = append(errs, os.RemoveAll(d.path(e.Name())))
 	}
 	return errors.Join(errs...)
 }

@@ -75,22 +75,6 @@ func TestRecordsAreReadBack(t *testing.T) {
 	}
 }
 
-func TestClearKeepsTheImages(t *testing.T) {
-	d := Dir(t.TempDir())
-	for _, dir := range []string{d.Images(), d.PKI(), d.Machine("cp")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := d.Clear(); err != nil {
-		t.Fatal(err)
-	}
-	left, _ := filepath.Glob(filepath.Join(string(d), "*"))
-	if diff := cmp.Diff([]string{d.Images()}, left); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestLockIsExclusiveAndSurvivesRemoval(t *testing.T) {
 	d := Dir(filepath.Join(t.TempDir(), "state"))
 	unlock, err := d.Lock()
