@@ -1,8 +1,6 @@
 package processes_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -97,27 +95,6 @@ func TestEachTestHasItsResult(t *testing.T) {
 	}
 }
 
-func TestJSONShowsEachTest(t *testing.T) {
-	cmd := exec.Command("go", "tool", "test2json", fixture, "-test.v=test2json", "-test.run=^(TestPass|TestPassToo|TestSkip|TestFail)$")
-	out, _ := cmd.Output()
-	var got []string
-	for line := range bytes.Lines(out) {
-		var event struct{ Action, Test string }
-		if err := json.Unmarshal(line, &event); err != nil {
-			t.Fatalf("%v: %s", err, line)
-		}
-		if slices.Contains([]string{"pass", "fail", "skip"}, event.Action) {
-			got = append(got, event.Action+" "+event.Test)
-		}
-	}
-	verdict := got[len(got)-1]
-	slices.Sort(got)
-	want := []string{"fail ", "fail TestFail", "pass TestPass", "pass TestPassToo", "skip TestSkip"}
-	if !slices.Equal(got, want) || verdict != "fail " {
-		t.Errorf("events %q with the verdict %q, want %q\n%s", got, verdict, want, out)
-	}
-}
-
 func TestEachTestHasAProcess(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -136,12 +113,6 @@ func TestEachTestHasAProcess(t *testing.T) {
 				t.Errorf("exit code %d, processes %q, want %d of them\n%s", code, got, tt.want, out)
 			}
 		})
-	}
-}
-
-func TestListsWithoutRunning(t *testing.T) {
-	if out, code := start(t, "-test.list=Pass"); code != 0 || out != "TestPass\nTestPassToo\n" {
-		t.Errorf("exit code %d\n%s", code, out)
 	}
 }
 

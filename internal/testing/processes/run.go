@@ -61,7 +61,7 @@ func (r *run) all(batches [][]string, n int) int {
 	if r.failed.Load() {
 		verdict, code = "FAIL", 1
 	}
-	fmt.Println(frame() + verdict)
+	fmt.Println(verdict)
 	return code
 }
 
@@ -107,14 +107,6 @@ func (r *run) print(out []byte) {
 func (r *run) fail(format string, args ...any) {
 	r.failed.Store(true)
 	r.print(fmt.Appendf(nil, format+"\n", args...))
-}
-
-// frame is what package testing writes before a line that go test -json is to understand.
-func frame() string {
-	if value("test.v") == "test2json" {
-		return "\x16"
-	}
-	return ""
 }
 
 // logHeader is the first line of a log.
