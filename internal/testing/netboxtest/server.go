@@ -9,8 +9,10 @@
 package netboxtest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -41,6 +43,9 @@ type Server struct {
 	// Latency returns how long a request takes. If the request needs the lock, it holds the lock
 	// meanwhile. nil means no delay.
 	Latency func(r *http.Request) time.Duration
+	// Pass is called with each request before the server works on it, and again before it answers. The
+	// connection breaks unless Pass returns true. nil means that every request passes.
+	Pass func(r *http.Request, answer bool) bool
 
 	calling http.Handler
 
@@ -162,11 +167,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeHTML(w, http.StatusInternalServerError, "Server Error")
 		return
 	}
+	body, err := io.ReadAll(r.Body) // the client may go away
+	if err != nil || !s.passes(r, false) {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	n := s.begin(r)
 	result := httptest.NewRecorder()
 	gone := r.Context()
 	s.calling.ServeHTTP(result, r.WithContext(context.WithoutCancel(gone)))
 	s.end(n, result.Code)
+	if !s.passes(r, true) {
+		panic(http.ErrAbortHandler)
+	}
 	switch fault {
 	case FailAfter:
 		writeHTML(w, http.StatusInternalServerError, "Server Error")
@@ -184,6 +197,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(result.Code)
 	_, _ = w.Write(result.Body.Bytes())
 }
+
+func (s *Server) passes(r *http.Request, answer bool) bool { return s.Pass == nil || s.Pass(r, answer) }
 
 // SetFault sets the function that chooses the fault of each request; nil means no faults.
 // The server calls the function for one request at a time.

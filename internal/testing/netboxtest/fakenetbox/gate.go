@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -27,11 +24,8 @@ type stop struct {
 	lost bool
 }
 
-// gate passes requests on to NetBox, and holds those that a stop selects. It completes a request
-// even if its client has gone, as NetBox does.
+// gate holds the requests that a stop selects.
 type gate struct {
-	netbox http.Handler
-
 	mu   sync.Mutex // guards stop and its fields
 	stop *stop
 }
@@ -99,27 +93,6 @@ func (g *gate) hold(r *http.Request, answer bool) *stop {
 		close(s.came)
 	}
 	return s
-}
-
-func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	if !g.pass(r, false) {
-		panic(http.ErrAbortHandler)
-	}
-	result := httptest.NewRecorder()
-	g.netbox.ServeHTTP(result, r)
-	if !g.pass(r, true) {
-		panic(http.ErrAbortHandler)
-	}
-	for name, values := range result.Header() {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(result.Code)
-	_, _ = w.Write(result.Body.Bytes())
 }
 
 // site is the listener of NetBox. While it is closed, connections are refused.

@@ -93,8 +93,9 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		return err
 	}
 	s := o.netBox()
-	gate := &gate{netbox: s}
-	site := &site{address: o.listen, handler: gate}
+	gate := &gate{}
+	s.Pass = gate.pass
+	site := &site{address: o.listen, handler: s}
 	if err := site.open(); err != nil {
 		return err
 	}
