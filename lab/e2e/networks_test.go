@@ -31,13 +31,16 @@ func (w *world) configure(document string) {
 // shell runs a script on a machine, and undo on it when the test ends.
 func (w *world) shell(machine, script, undo string) {
 	w.t.Helper()
-	run := func(script string) {
-		if out, err := lab.Exec(w.ctx, machine, "sh", "-ec", script); err != nil {
-			w.t.Errorf("%s on %s: %v %s", script, machine, err, out)
-		}
+	w.t.Cleanup(func() { w.exec(machine, undo) })
+	w.exec(machine, script)
+}
+
+// exec runs a script of the shell on a machine.
+func (w *world) exec(machine, script string) {
+	w.t.Helper()
+	if out, err := lab.Exec(w.ctx, machine, "sh", "-ec", script); err != nil {
+		w.t.Errorf("%s on %s: %v %s", script, machine, err, out)
 	}
-	w.t.Cleanup(func() { run(undo) })
-	run(script)
 }
 
 // only makes the agents of other nodes of the first segment give their addresses away, until the test ends.

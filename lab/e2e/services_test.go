@@ -73,16 +73,6 @@ func TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints(t *testing.T) {
 	w.answers(addresses...)
 }
 
-func TestExternalTrafficPolicyOfALocalAddressIsResetToCluster(t *testing.T) {
-	w := newWorld(t)
-	w.apply(echo("web", 1), service("web", "local", "externalTrafficPolicy: Local"))
-	w.answers(w.addresses("web", families())...)
-	if p := w.service("web").Spec.ExternalTrafficPolicy; p != "Cluster" {
-		t.Errorf("externalTrafficPolicy is %s, want Cluster", p)
-	}
-	w.eventually("LocalOverride")
-}
-
 func TestDeletionWithdrawsEverywhere(t *testing.T) {
 	w := newWorld(t)
 	w.apply(echo("web", 1), service("near", "local"), service("far", "remote"))

@@ -255,11 +255,3 @@ var ofNamespace = []trouble{
 		return func() { label("-") }
 	}},
 }
-
-// exec runs a line of shell on a machine.
-func (w *troubled) exec(machine, line string) {
-	w.t.Helper()
-	if out, err := lab.Exec(w.ctx, machine, "sh", "-ec", line); err != nil {
-		w.t.Errorf("%s: %s: %v %s", machine, line, err, strings.TrimSpace(out))
-	}
-}

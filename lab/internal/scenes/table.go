@@ -82,7 +82,6 @@ var All = []Scene{
 	{Test: "TestProbeNamesTheMachineThatAnswers"},
 	{Test: "TestAnExcludedNodeIsNoNextHopAndLosesNothing"},
 	{Test: "TestServicesThatShareAnAddressHaveOneRoute"},
-	{Test: "TestExternalTrafficPolicyOfALocalAddressIsResetToCluster"},
 	{Test: "TestAFurtherNetworkOfTheSegmentIsServed"},
 	{Test: "TestANetworkManagerThatFlushesMovesNothing"},
 	{Test: "TestANetworkManagerThatPrunesMovesNothing"},
