@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
@@ -205,10 +204,9 @@ func TestOnlyTheProberMayProbe(t *testing.T) {
 	c.accounts()
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	began := time.Now()
 	gate := callers.New(callers.Options{
 		Tokens:  c.core.AuthenticationV1().TokenReviews(),
-		Account: "system:serviceaccount:" + c.namespace + ":" + probe.Account, Log: logger, Now: func() time.Time { return began },
+		Account: "system:serviceaccount:" + c.namespace + ":" + probe.Account, Log: logger,
 	})
 	kernel := newFakeKernel()
 	kernel.answers["192.0.2.9"] = someMAC

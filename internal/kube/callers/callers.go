@@ -19,6 +19,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // The reasons to refuse a caller. Any other error means that the token could not be checked.
@@ -34,8 +35,6 @@ type Options struct {
 	// Account is the user name of the account that may ask.
 	Account string
 	Log     *slog.Logger
-	// Now is the clock of the limits. The default is time.Now.
-	Now func() time.Time
 }
 
 // Gate admits callers. It is safe for concurrent use.
@@ -46,27 +45,26 @@ type Gate struct {
 	// all and sources limit the reviews. known is a separate limit for sources with a recently
 	// admitted caller, so that other callers cannot use it up. answers limits the admitted
 	// callers.
-	all, known, sources, answers limiter
+	all, known, answers flowcontrol.PassiveRateLimiter
+	sources             map[string]flowcontrol.PassiveRateLimiter
 	// admitted is when a caller from each source was admitted last.
 	admitted map[string]time.Time
 	// refusals limits the log entries. silenced counts the omitted ones.
-	refusals limiter
+	refusals flowcontrol.PassiveRateLimiter
 	silenced int
 }
 
 // New returns a Gate.
 func New(o Options) *Gate {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
+	limit := flowcontrol.NewTokenBucketPassiveRateLimiter // so many in a second, and so many at once
 	return &Gate{
 		Options:  o,
-		all:      limiter{every: 200 * time.Millisecond, burst: 25, most: 1},
-		known:    limiter{every: 200 * time.Millisecond, burst: 25, most: 1},
+		all:      limit(5, 25),
+		known:    limit(5, 25),
 		admitted: map[string]time.Time{},
-		sources:  limiter{every: time.Second, burst: 10, most: 256},
-		answers:  limiter{every: time.Second, burst: 5, most: 1},
-		refusals: limiter{every: time.Minute, burst: 5, most: 1},
+		sources:  map[string]flowcontrol.PassiveRateLimiter{},
+		answers:  limit(1, 5),
+		refusals: limit(1./60, 5),
 	}
 }
 
@@ -106,17 +104,24 @@ const (
 	// mostKnown is how many sources are known at a time. Requests come through the few API
 	// servers.
 	mostKnown = 16
+	// mostSources is how many sources have a limit of their own at a time. The limit of all holds anyway.
+	mostSources = 256
 )
 
 // mayAsk reports whether the API server may be asked about a token from source.
 func (g *Gate) mayAsk(source string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := g.Now()
-	if last, ok := g.admitted[source]; ok && now.Sub(last) < remembered {
-		return g.known.allow(now, "")
+	if last, ok := g.admitted[source]; ok && time.Since(last) < remembered {
+		return g.known.TryAccept()
 	}
-	return g.sources.allow(now, source) && g.all.allow(now, "")
+	if g.sources[source] == nil {
+		if len(g.sources) >= mostSources {
+			clear(g.sources)
+		}
+		g.sources[source] = flowcontrol.NewTokenBucketPassiveRateLimiter(1, 10)
+	}
+	return g.sources[source].TryAccept() && g.all.TryAccept()
 }
 
 // answer reports whether an admitted caller from source may have an answer now. It makes the
@@ -124,12 +129,11 @@ func (g *Gate) mayAsk(source string) bool {
 func (g *Gate) answer(source string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := g.Now()
-	maps.DeleteFunc(g.admitted, func(_ string, last time.Time) bool { return now.Sub(last) >= remembered })
+	maps.DeleteFunc(g.admitted, func(_ string, last time.Time) bool { return time.Since(last) >= remembered })
 	if _, ok := g.admitted[source]; ok || len(g.admitted) < mostKnown {
-		g.admitted[source] = now
+		g.admitted[source] = time.Now()
 	}
-	return g.answers.allow(now, "")
+	return g.answers.TryAccept()
 }
 
 // network returns the key of the limit for source. One machine may use all IPv6 addresses of its
@@ -161,7 +165,7 @@ func (g *Gate) whose(ctx context.Context, token, audience string) (user string, 
 func (g *Gate) log(ctx context.Context, source netip.Addr, user string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.refusals.allow(g.Now(), "") {
+	if !g.refusals.TryAccept() {
 		g.silenced++
 		return
 	}
