@@ -19,9 +19,9 @@ type Health struct {
 	StaleMessages uint64
 	// RefusedStreams counts connections beyond the limit of concurrent streams.
 	RefusedStreams uint64
-	// Joins counts the attempts of the joiner that reached a member, and JoinFailures the
-	// attempts that did not. SeedFailures counts the calls of Seeds that failed.
-	Joins, JoinFailures, SeedFailures uint64
+	// JoinFailures counts the attempts of the joiner that reached no member, and SeedFailures the
+	// calls of Seeds that failed.
+	JoinFailures, SeedFailures uint64
 	// SendFailures counts messages that this process could not deliver.
 	SendFailures uint64
 	// Losses counts the nodes that became dead. Stalls counts the times when this process
@@ -31,15 +31,15 @@ type Health struct {
 	// often a peer suspected this process and this process refuted it.
 	Missed, Accused uint64
 	// The traffic on the network, without the headers of UDP, TCP and IP.
-	PacketsIn, PacketsOut, BytesIn, BytesOut uint64
+	PacketsOut, BytesIn, BytesOut uint64
 }
 
 type counters struct {
 	badKey, badFormat, replayed, badRecord, staleMessages, refusedStreams atomic.Uint64
 	otherProcess                                                          atomic.Uint64
-	joins, joinFailures, seedFailures, sendFailures, losses, stalls       atomic.Uint64
+	joinFailures, seedFailures, sendFailures, losses, stalls              atomic.Uint64
 	missed, accused, corroborated                                         atomic.Uint64
-	packetsIn, packetsOut, bytesIn, bytesOut                              atomic.Uint64
+	packetsOut, bytesIn, bytesOut                                         atomic.Uint64
 }
 
 // Health returns the current counts.
@@ -49,10 +49,8 @@ func (g *Gossip) Health() Health {
 		BadKey: c.badKey.Load(), BadFormat: c.badFormat.Load(), Replayed: c.replayed.Load(),
 		BadVersion: g.strangers.count.Load(), OtherProcess: c.otherProcess.Load(),
 		BadRecord: c.badRecord.Load(), StaleMessages: c.staleMessages.Load(), RefusedStreams: c.refusedStreams.Load(),
-		Joins: c.joins.Load(), JoinFailures: c.joinFailures.Load(), SeedFailures: c.seedFailures.Load(),
-		SendFailures: c.sendFailures.Load(), Losses: c.losses.Load(), Stalls: c.stalls.Load(),
+		JoinFailures: c.joinFailures.Load(), SeedFailures: c.seedFailures.Load(), SendFailures: c.sendFailures.Load(), Losses: c.losses.Load(), Stalls: c.stalls.Load(),
 		Missed: c.missed.Load(), Accused: c.accused.Load(),
-		PacketsIn: c.packetsIn.Load(), PacketsOut: c.packetsOut.Load(),
-		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
+		PacketsOut: c.packetsOut.Load(), BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
 	}
 }

@@ -110,9 +110,7 @@ func (j *joiner) call(peer netip.AddrPort) {
 	if _, err := j.list.Join([]string{peer.String()}); err != nil {
 		j.g.counts.joinFailures.Add(1)
 		j.g.opt.Log.Debug("no peer found", "peer", peer, "error", err)
-		return
 	}
-	j.g.counts.joins.Add(1)
 }
 
 // missing returns the addresses without a living member: those of dead members, and those

@@ -64,7 +64,6 @@ func newSealed(c carrier, bind netip.AddrPort, k *keyring, counts *counters, loo
 // the other packets to the library.
 func (s *sealed) poll(self detector.PeerID, hand func(detector.Heartbeat)) {
 	s.carrier.poll(func(packet []byte, from netip.AddrPort) {
-		s.counts.packetsIn.Add(1)
 		s.counts.bytesIn.Add(uint64(len(packet)))
 		switch {
 		case len(packet) > 0 && later(packet[0], heartbeatFormat):
