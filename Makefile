@@ -130,7 +130,7 @@ race: kubebox ## the unit tests, the drivers and the loops under Go's race detec
 soak: ## the allocator's model against all failures at once, for SOAK seconds (60) from SEED on (that of the commit); a failure prints how to repeat it
 	go test -c -o bin/allocator.model ./internal/allocate
 	cd internal/allocate && for ((seed = 16#$(SEED), end = SECONDS + $(SOAK); SECONDS < end; seed++)); do \
-	    ../../bin/allocator.model -test.run '^TestNoFailureLosesOrDoublesAnAddress$$' -rapid.checks=1000 -rapid.seed=$$seed; \
+	    ../../bin/allocator.model -test.run '^Test(NoFailureLosesOrDoublesAnAddress|BackendsLoseAndDoubleNoAddress)$$' -rapid.checks=1000 -rapid.seed=$$seed; \
 	done
 
 .PHONY: fuzz

@@ -37,10 +37,10 @@ func (l *allocations) Work(h ipam.Holder) ipam.Work {
 
 // Answered implements backends.Ledger. It chooses again at once for the Services that wait for the
 // claims, so that no other Service gets their grants.
-func (l *allocations) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool) {
+func (l *allocations) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) ipam.Due {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wanters, granted, again := l.cluster.Claims.Answered(h, claims, answers, l.cluster.Usable)
+	wanters, granted, next := l.cluster.Claims.Answered(h, claims, answers, l.cluster.Usable)
 	for _, who := range wanters {
 		if rec := l.services[who]; rec != nil && rec.waiting != nil {
 			l.again(rec.waiting)
@@ -52,15 +52,15 @@ func (l *allocations) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipa
 		l.retry(h.Group, addr.FamilyOf(a))
 	}
 	l.serve()
-	return again
+	return next
 }
 
 // Released implements backends.Ledger. The backend can now grant the released addresses to
 // Services that it refused before.
-func (l *allocations) Released(h ipam.Holder, grants []ipam.Grant, errs []error) (again bool) {
+func (l *allocations) Released(h ipam.Holder, grants []ipam.Grant, errs []error) ipam.Due {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	again = l.cluster.Claims.Released(h, grants, errs)
+	next := l.cluster.Claims.Released(h, grants, errs)
 	for i, g := range grants {
 		switch {
 		case errs[i] != nil:
@@ -74,7 +74,7 @@ func (l *allocations) Released(h ipam.Holder, grants []ipam.Grant, errs []error)
 			l.wake(who) // it may need its finalizer no longer
 		}
 	}
-	return again
+	return next
 }
 
 // retry lets one claim of each family be sent again that was refused because no address was free. If it
@@ -103,6 +103,7 @@ func (l *allocations) Compared(group string, unknown, missing []ipam.Grant) (orp
 		l.cluster.Store.Touch(a, l.cluster.Store.Holders(a)...)
 	}
 	l.serve()
-	l.poke(l.cluster.Claims.Register(group, missing)...)
+	l.cluster.Claims.Register(group, missing)
+	l.poke(l.cluster.Claims.Pending(group)...)
 	return orphans
 }

@@ -58,16 +58,21 @@ func (l *allocations) unclaimed(r service.Request) bool {
 	return len(l.claimed(r)) == 0
 }
 
-// claimed returns the keys of the claims that the Service of r has, by group.
+// claimed returns the keys of the claims that the Service of r has, by group. A Service that shares may have
+// got its address before it did.
 func (l *allocations) claimed(r service.Request) map[string]string {
 	keys := map[string]string{}
 	for _, g := range l.cluster.Groups.Usable {
 		if g.Backend == "" {
 			continue
 		}
-		for _, f := range []addr.Family{addr.V4, addr.V6} {
-			if c := l.cluster.ClaimOf(r, g, f); l.cluster.Claims.Has(c, owner(r)) {
-				keys[g.Ref()] = c.Key
+		for _, sharing := range slices.Compact([]string{r.SharingKey, ""}) {
+			as := r
+			as.SharingKey = sharing
+			for _, f := range []addr.Family{addr.V4, addr.V6} {
+				if c := l.cluster.ClaimOf(as, g, f); l.cluster.Claims.Has(c, owner(r)) {
+					keys[g.Ref()] = c.Key
+				}
 			}
 		}
 	}
@@ -130,11 +135,7 @@ const reasonReleased = "Released"
 // depart ends svc, which has the finalizer and is being deleted, or has become of another type.
 func (s *services) depart(ctx context.Context, svc *corev1.Service, m *memory) (reconcile.Result, error) {
 	r := s.rules.Read(svc)
-	patch, err := service.ReleasePatch(svc)
-	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && r.Owner != service.Anothers {
-		patch, err = service.Result{Reason: reasonReleased, Message: "the Service is being deleted: its addresses go back to the IPAM system, and then the finalizer " +
-			service.Finalizer + " is removed"}.Patch(svc, time.Now())
-	}
+	patch, err := departurePatch(svc, r, time.Now())
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -157,6 +158,16 @@ func (s *services) depart(ctx context.Context, svc *corev1.Service, m *memory) (
 			"; to give them up without that: kubectl patch service -n "+svc.Namespace+" "+svc.Name+` --type=json -p '[{"op":"remove","path":"/metadata/finalizers"}]'`)
 	}
 	return reconcile.Result{RequeueAfter: departurePause}, nil
+}
+
+// departurePatch returns the patch with which the Service of r gives up its addresses, or nil if its status
+// shows that already.
+func departurePatch(svc *corev1.Service, r service.Request, now time.Time) ([]byte, error) {
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || r.Owner == service.Anothers {
+		return service.ReleasePatch(svc)
+	}
+	return service.Result{Reason: reasonReleased, Message: "the Service is being deleted: its addresses go back to the IPAM system, and then the finalizer " +
+		service.Finalizer + " is removed"}.Patch(svc, now)
 }
 
 // departurePause is how often a Service that waits for its finalizer is looked at. Usually the

@@ -45,17 +45,19 @@ type box struct {
 	// forgotten are addresses that the backend has lost. refused are addresses that it
 	// refuses to register.
 	forgotten, refused map[netip.Addr]bool
-	ids                int
 	// calls are in flight. late are requests whose client has given up: the backend may
 	// still perform them.
 	calls []*boxCall
 	late  []func()
-	// due are the holders that the allocations named.
-	due []ipam.Holder
+	// due are the holders in the queue of the worker, and failed those that come into it again after a
+	// pause.
+	due, failed []ipam.Holder
 	// starts counts how often the worker was started.
 	starts int
-	// sent is the worker that sent the request that is being performed.
-	sent int
+	// sent is the worker that sent the request that is being performed. arriving says that its client has
+	// given up.
+	sent     int
+	arriving bool
 	// sweep is the running sweep, or nil. orphans are those that the last sweep counted.
 	sweep   *boxSweep
 	orphans map[string]bool
@@ -63,12 +65,13 @@ type box struct {
 
 // boxGrant is an address that the backend holds for a key.
 type boxGrant struct {
-	id  int
 	key string
 	ip  netip.Addr
-	// by is the call that made the grant, or nil. starts is the worker that made it.
+	// by is the call that made the grant, or nil. starts is the last worker that asked for it. late says that
+	// none has asked for it since a late request made it.
 	by     *boxCall
 	starts int
+	late   bool
 }
 
 // boxCall is a call with the requests of a holder: claims or releases.
@@ -102,7 +105,7 @@ func (b *box) restart() {
 			b.abandon(c, i)
 		}
 	}
-	b.calls, b.sweep = nil, nil
+	b.calls, b.sweep, b.failed = nil, nil, nil
 	b.starts++
 	b.sent = b.starts
 }
@@ -115,26 +118,32 @@ func (b *box) abandon(c *boxCall, i int) {
 	if c.claims != nil {
 		starts := b.starts
 		b.late = append(b.late, func() {
-			b.sent = starts
+			b.sent, b.arriving = starts, true
 			b.claim(c.claims[i], nil)
-			b.sent = b.starts
+			b.sent, b.arriving = b.starts, false
 		})
 		return
 	}
 	// A release names the objects that it found.
-	var ids []int
-	for _, g := range b.grants {
-		if g.key == c.grants[i].Key && g.ip == c.grants[i].Address {
-			ids = append(ids, g.id)
-		}
-	}
-	starts := b.starts
+	found, starts := b.named(c.grants[i]), b.starts
 	b.late = append(b.late, func() {
 		// A worker that was started since does not know of the release. The backend may
 		// have granted it the same address. The sweep registers that address again.
-		b.forgotten[c.grants[i].Address] = b.forgotten[c.grants[i].Address] || b.starts != starts
-		b.drop(func(g *boxGrant) bool { return slices.Contains(ids, g.id) })
+		for _, g := range found {
+			b.forgotten[g.ip] = b.forgotten[g.ip] || b.starts != starts
+		}
+		b.drop(found)
 	})
+}
+
+// named returns the grants that a release of g takes away.
+func (b *box) named(g ipam.Grant) (named []*boxGrant) {
+	for _, has := range b.grants {
+		if has.key == g.Key && has.ip == g.Address || !g.Address.IsValid() && ipam.HolderOf(has.key) == ipam.HolderOf(g.Key) {
+			named = append(named, has)
+		}
+	}
+	return named
 }
 
 // draw chooses one of ways. An honest backend always takes the first.
@@ -156,7 +165,7 @@ func (b *box) find(is func(*boxGrant) bool) *boxGrant {
 	return nil
 }
 
-func (b *box) drop(is func(*boxGrant) bool) { b.grants = slices.DeleteFunc(b.grants, is) }
+func (b *box) drop(grants []*boxGrant) { b.grants = without(b.grants, grants) }
 
 // free returns the addresses of a family that the backend can grant.
 func (b *box) free(f addr.Family) []netip.Addr {
@@ -169,8 +178,11 @@ func (b *box) free(f addr.Family) []netip.Addr {
 // has an address: the contract of both kinds demands that.
 func (b *box) claim(c ipam.Claim, by *boxCall) ipam.Answer {
 	has := b.find(func(g *boxGrant) bool { return g.key == c.Key })
-	way := b.draw("claim", "well", "well", "well", "well", "refuse", "wrong", "double")
+	way := b.draw("claim", "well", "well", "well", "well", "refuse", "wrong", "double", "another")
 	free := b.free(c.Family)
+	if has != nil && !b.arriving {
+		has.starts, has.late = b.sent, false
+	}
 	switch {
 	case way == "refuse" && has == nil:
 		return boxError(rapid.SampledFrom([]ipam.Kind{ipam.KindExhausted, ipam.KindTaken, ipam.KindInvalid}).Draw(b.m.t, "kind"))
@@ -182,6 +194,12 @@ func (b *box) claim(c ipam.Claim, by *boxCall) ipam.Answer {
 		return ipam.Answer{Grant: ipam.Grant{Key: c.Key, Address: has.ip}}
 	case way == "wrong":
 		return b.grant(c.Key, rapid.SampledFrom(wrongPool).Draw(b.m.t, "wrong"), by)
+	case way == "another" && len(free) > 0:
+		a := b.grant(c.Key, rapid.SampledFrom(free).Draw(b.m.t, "another"), by)
+		if c.Address.IsValid() && c.Address != a.Grant.Address {
+			return ipam.Answer{Err: boxFault(ipam.KindInvalid), Surplus: []netip.Addr{a.Grant.Address}}
+		}
+		return a
 	case c.Address.IsValid() && !slices.Contains(boxPool, c.Address):
 		return boxError(ipam.KindInvalid)
 	case c.Address.IsValid() && way != "double" && !slices.Contains(free, c.Address):
@@ -197,10 +215,12 @@ func (b *box) claim(c ipam.Claim, by *boxCall) ipam.Answer {
 }
 
 func (b *box) grant(key string, ip netip.Addr, by *boxCall) ipam.Answer {
-	b.ids++
-	b.grants = append(b.grants, &boxGrant{id: b.ids, key: key, ip: ip, by: by, starts: b.sent})
+	b.grants = append(b.grants, &boxGrant{key: key, ip: ip, by: by, starts: b.sent, late: b.arriving})
 	return ipam.Answer{Grant: ipam.Grant{Key: key, Address: ip}}
 }
+
+// boxFaults are the kinds of errors of a backend that does not work.
+var boxFaults = []ipam.Kind{ipam.KindUnavailable, ipam.KindMisconfigured, ipam.KindUnknown}
 
 func boxError(kind ipam.Kind) ipam.Answer { return ipam.Answer{Err: boxFault(kind)} }
 
@@ -217,7 +237,7 @@ func (b *box) carryOut(c *boxCall, i int) {
 		c.done[i] = b.claim(c.claims[i], c)
 		return
 	}
-	b.drop(func(g *boxGrant) bool { return g.key == c.grants[i].Key && g.ip == c.grants[i].Address })
+	b.drop(b.named(c.grants[i]))
 	c.done[i] = ipam.Answer{}
 }
 
@@ -226,7 +246,7 @@ func (b *box) forget() {
 	if len(b.grants) > 0 && rapid.Bool().Draw(b.m.t, "ours") {
 		g := rapid.SampledFrom(b.grants).Draw(b.m.t, "forget")
 		b.forgotten[g.ip] = true
-		b.drop(func(other *boxGrant) bool { return other == g })
+		b.drop([]*boxGrant{g})
 		return
 	}
 	ip := rapid.SampledFrom(boxPool).Draw(b.m.t, "another's")

@@ -46,6 +46,54 @@ func (m *model) checkStays(r service.Request, now []netip.Addr) {
 	}
 }
 
+// checkBackend checks the rules of backends that hold at any time.
+func (m *model) checkBackend() {
+	m.checkAnnounced()
+	m.checkQueued()
+	m.checkReturned()
+}
+
+// checkQueued fails if a holder has work that the worker does not know of.
+func (m *model) checkQueued() {
+	b := m.box
+	for _, h := range m.allocations.Pending("box") {
+		if !slices.Contains(b.due, h) && !slices.Contains(b.failed, h) && !b.busy(h) {
+			m.t.Fatalf("%s has work, and the worker does not know of it", h.Name)
+		}
+	}
+}
+
+// checkReturned fails if a Service has an address that a request in flight takes away from it.
+func (m *model) checkReturned() {
+	for _, c := range m.box.calls {
+		for i, g := range c.grants {
+			if _, done := c.done[i]; !done {
+				m.checkRelease(g)
+			}
+		}
+	}
+}
+
+// checkUnbound fails if the backend holds an address for the Service of r, which has no finalizer any more. A
+// former worker may have claimed an address when the Service asked for something else.
+func (m *model) checkUnbound(r service.Request) {
+	for _, g := range m.box.grants {
+		_, held := m.allocations.cluster.Store.Holder(g.ip)
+		if ipam.OwnerOf(g.key) == owner(r) && !g.late && !held && !m.isOwned(g) && (g.starts == m.box.starts || r.Leaving && r.Group == "box" && len(r.Asked) == 0 && !m.keyed[owner(r)]) {
+			m.t.Fatalf("%s ends, and the backend holds %s for %s", r.Key(), g.ip, g.key)
+		}
+	}
+}
+
+// checkDeparted fails if a Service is still kept although the backend has answered everything.
+func (m *model) checkDeparted() {
+	for who, svc := range m.live {
+		if svc.DeletionTimestamp != nil {
+			m.t.Fatalf("%s is not deleted: the finalizer waits for %v", who, m.allocations.claimed(m.read(svc)))
+		}
+	}
+}
+
 // checkAnnounced fails if agents announce an address that was given back to the backend.
 func (m *model) checkAnnounced() {
 	for who, svc := range m.live {
@@ -58,19 +106,17 @@ func (m *model) checkAnnounced() {
 	}
 }
 
-// checkRelease fails if the worker would release g while a Service has its address, or if g has no
-// address, because drivers need one.
+// checkRelease fails if a release of g takes away an address that a Service has or gets.
 func (m *model) checkRelease(g ipam.Grant) {
-	if !g.Address.IsValid() {
-		m.t.Fatalf("the grant of %s must be released, but has no address", g.Key)
-	}
-	if m.box.find(func(other *boxGrant) bool { return other.ip == g.Address && other.key != g.Key }) != nil {
-		return
-	}
-	for who, svc := range m.live {
-		announced, _ := announce.Read(svc)
-		if slices.Contains(announced.Addresses, g.Address) && slices.Contains(m.boxed[who], g.Address) {
-			m.t.Fatalf("the worker would release %s (%s), but %s has it", g.Address, g.Key, who)
+	for _, has := range m.box.named(g) {
+		if m.isDoubled(has) {
+			continue
+		}
+		for _, who := range m.allocations.cluster.Store.Holders(has.ip) {
+			others := !g.Address.IsValid() && ipam.OwnerOf(g.Key) != who // the backend granted it twice
+			if slices.Contains(m.boxed[who], has.ip) && !slices.Contains(m.foreign[who], has.ip) && !others {
+				m.t.Fatalf("%s (%s) is released, but %s has it", has.ip, has.key, who)
+			}
 		}
 	}
 }
@@ -84,7 +130,7 @@ func (m *model) checkBox() {
 		if m.isOwned(g) {
 			continue
 		}
-		if m.box.starts == g.starts {
+		if m.box.starts == g.starts && !g.late {
 			m.t.Fatalf("the backend holds %s for %s, and no Service has it or waits for it", g.ip, g.key)
 		}
 		if !m.box.orphans[boxHold(ipam.Grant{Key: g.key, Address: g.ip})] {
@@ -92,7 +138,7 @@ func (m *model) checkBox() {
 		}
 	}
 	for who, svc := range m.live {
-		r := m.allocations.judged(service.Rules{ByDefault: m.byDefault}.Read(svc))
+		r := m.allocations.judged(m.read(svc))
 		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || r.Owner == service.Anothers {
 			continue
 		}
@@ -117,7 +163,7 @@ func (m *model) awaitsAnother(r service.Request, f addr.Family) bool {
 // isOwned reports whether a Service has, or waits for, the address of g.
 func (m *model) isOwned(g *boxGrant) bool {
 	for _, svc := range m.live {
-		r := m.allocations.judged(service.Rules{ByDefault: m.byDefault}.Read(svc))
+		r := m.allocations.judged(m.read(svc))
 		switch {
 		case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
 		case slices.Contains(r.Held, g.ip):

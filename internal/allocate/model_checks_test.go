@@ -74,7 +74,7 @@ func (m *model) check() {
 				m.t.Fatalf("%s and %s both have %s", other, who, a)
 			}
 			holders[a] = who
-			r := m.allocations.judged(service.Rules{ByDefault: m.byDefault}.Read(svc))
+			r := m.allocations.judged(m.read(svc))
 			withheldBy, _ := book.Lister(a, "")
 			if r.Owner != service.Anothers && !slices.Contains(book.Holders(a), who) && !slices.Contains(book.Contenders(a), who) && withheldBy != who {
 				m.t.Fatalf("%s has %s, which the store has for %q", who, a, book.Holders(a))
@@ -87,11 +87,14 @@ func (m *model) check() {
 func (m *model) checkQuiet() {
 	used := map[netip.Addr]bool{}
 	for who, svc := range m.live {
-		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		switch {
+		case svc.DeletionTimestamp != nil:
+			continue
+		case svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
 			m.checkReleased(who, svc)
 			continue
 		}
-		r := m.allocations.judged(service.Rules{ByDefault: m.byDefault}.Read(svc))
+		r := m.allocations.judged(m.read(svc))
 		m.checkBooked(who, r)
 		if r.Owner == service.Anothers {
 			m.checkReleased(who, svc)

@@ -43,10 +43,7 @@ func lateAtAnyStep(t *rapid.T) {
 	}
 	groups(t)
 	t.Repeat(map[string]func(*rapid.T){
-		"": func(*rapid.T) {
-			m.check()
-			m.checkAnnounced()
-		},
+		"":     func(*rapid.T) { m.check() },
 		"loop": loop,
 		"edit": func(*rapid.T) {
 			groups(t)

@@ -23,8 +23,12 @@ func (m *model) anyone() ipam.Owner {
 	return ipam.Owner(rapid.SampledFrom(names).Draw(m.t, "service"))
 }
 
-// put stores a new version of a Service.
+// put stores a new version of a Service. It ends a Service that is being deleted and has no finalizer.
 func (m *model) put(who ipam.Owner, svc *corev1.Service) {
+	if svc.DeletionTimestamp != nil && !service.Bound(svc) {
+		delete(m.live, who)
+		return
+	}
 	m.version++
 	svc.ResourceVersion = strconv.Itoa(m.version)
 	m.live[who] = svc
@@ -48,7 +52,6 @@ func (m *model) create(who ipam.Owner) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: who.Namespace(), Name: string(who[len(who.Namespace())+1:]), CreationTimestamp: created,
 		UID: types.UID(fmt.Sprint(m.version)), Annotations: map[string]string{},
-		Finalizers: []string{service.Finalizer}, // it may claim addresses of the backend
 	}}
 	svc.Spec.ClusterIP = "10.96.0.1"
 	delete(m.given, who)
@@ -164,4 +167,13 @@ func (m *model) invite(who ipam.Owner) {
 	})
 }
 
-func (m *model) remove(who ipam.Owner) { delete(m.live, who) }
+// remove deletes a Service. One with the finalizer stays until the allocator removes that, or sometimes a person.
+func (m *model) remove(who ipam.Owner) {
+	m.change(who, func(svc *corev1.Service) {
+		now := metav1.Unix(int64(m.version), 0)
+		svc.DeletionTimestamp = &now
+		if m.flip("by force") {
+			svc.Finalizers = nil
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -86,13 +87,14 @@ func (m *model) restart() {
 	var all []service.Request
 	for who, svc := range m.live {
 		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
-			all = append(all, service.Rules{ByDefault: m.byDefault}.Read(svc))
+			all = append(all, m.read(svc))
 		} else {
 			m.allocations.withhold(who, withheld(svc))
 		}
 		m.queue[who] = true // the cache lists every Service, and the watch of other Services finds leftovers
 	}
 	m.allocations.open(all)
+	m.box.resume()
 }
 
 // configure gives the groups to the allocations and queues every Service.
@@ -131,7 +133,11 @@ func (m *model) begin(who ipam.Owner) {
 		m.gone(who)
 		return
 	}
-	r, standing := m.allocations.identify(service.Rules{ByDefault: m.byDefault}.Read(svc))
+	if svc.DeletionTimestamp != nil && service.Bound(svc) {
+		m.depart(who, svc)
+		return
+	}
+	r, standing := m.allocations.identify(m.read(svc))
 	if standing == replaced {
 		if now, exists := m.live[who]; !exists || now.UID != r.UID {
 			m.queue[who] = true
@@ -163,6 +169,10 @@ func (m *model) begin(who ipam.Owner) {
 	if now := m.live[who]; !m.unsettled[who] && now != nil && now.UID == svc.UID {
 		m.lawful(r, without(without(d.Result.Addresses, r.Held), m.given[who]))
 	}
+	if d.bind || d.unbind {
+		m.bind(who, svc, d.bind)
+		return
+	}
 	if r.Owner == service.Contested {
 		d.Result = contested(d.Result, "another")
 	}
@@ -177,6 +187,13 @@ func (m *model) gone(who ipam.Owner) {
 		m.forget(who, now.UID)
 		return
 	}
+	if exists && service.Bound(now) {
+		if len(service.Emptied(now)) == 0 {
+			m.allocations.withhold(who, nil)
+		}
+		m.depart(who, now)
+		return
+	}
 	if exists {
 		m.release(who, now)
 		if m.unsettled[who] {
@@ -185,6 +202,38 @@ func (m *model) gone(who ipam.Owner) {
 	}
 	m.allocations.withhold(who, nil)
 	m.forget(who, "")
+}
+
+// depart handles a Service with the finalizer that is being deleted, or has become of another type.
+func (m *model) depart(who ipam.Owner, svc *corev1.Service) {
+	r := m.read(svc)
+	patch, err := departurePatch(svc, r, time.Unix(0, 0))
+	must(m.t, err)
+	switch {
+	case patch != nil:
+		m.apply(who, svc, patch)
+		m.queue[who] = true
+	case len(m.allocations.depart(r)) == 0 && m.bind(who, svc, false) && svc.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		m.forget(who, "")
+	}
+}
+
+// bind adds the finalizer to a Service, or removes it. It reports whether it did.
+func (m *model) bind(who ipam.Owner, svc *corev1.Service, add bool) bool {
+	patch, err := service.BindPatch(svc, add)
+	must(m.t, err)
+	done := m.apply(who, svc, patch)
+	if !done {
+		m.queue[who] = true
+	} else if !add {
+		m.checkUnbound(m.read(svc))
+	}
+	return done
+}
+
+// read reads a Service as this allocator does.
+func (m *model) read(svc *corev1.Service) service.Request {
+	return service.Rules{ByDefault: m.byDefault}.Read(svc)
 }
 
 // leave handles a Service of another controller.
@@ -244,11 +293,13 @@ func (m *model) fair(who ipam.Owner, fresh, before []netip.Addr) {
 	}
 }
 
-// The model runs for a few seconds, half of them with the same random numbers each time. make soak
+func TestNoFailureLosesOrDoublesAnAddress(t *testing.T) { runModel(t, failAtAnyStep) }
+
+// runModel runs a model for a few seconds, half of them with the same random numbers each time. make soak
 // runs it for longer, from a seed that it chooses.
-func TestNoFailureLosesOrDoublesAnAddress(t *testing.T) {
+func runModel(t *testing.T, model func(*rapid.T)) {
 	if chosen := flag.Lookup("rapid.seed"); chosen.Value.String() != chosen.DefValue {
-		rapid.Check(t, failAtAnyStep)
+		rapid.Check(t, model)
 		return
 	}
 	for _, seed := range []string{"1", "0"} { // 0 stands for any
@@ -259,7 +310,7 @@ func TestNoFailureLosesOrDoublesAnAddress(t *testing.T) {
 				defer func() { _ = f.Value.Set(before) }()
 				must(t, f.Value.Set(value))
 			}
-			rapid.Check(t, failAtAnyStep)
+			rapid.Check(t, model)
 		})
 	}
 }
@@ -270,7 +321,7 @@ func failAtAnyStep(t *rapid.T) {
 	steps := map[string]func(*rapid.T){
 		"": func(*rapid.T) {
 			m.check()
-			m.checkAnnounced()
+			m.checkBackend()
 		},
 		"create":    func(*rapid.T) { m.create(m.anyone()) },
 		"edit":      func(*rapid.T) { m.change(m.anyone(), m.want) },

@@ -4,28 +4,40 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/service"
 )
 
 // This file has the worker of the model. It carries claims to the backend and answers back.
 
-// someDue returns a holder that has work and no request in flight.
+// someDue returns a holder in the queue that has no request in flight.
 func (b *box) someDue() (ipam.Holder, bool) {
-	due := slices.DeleteFunc(b.m.allocations.Pending("box"), b.busy)
+	due := slices.DeleteFunc(slices.Clone(b.due), b.busy)
 	if len(due) == 0 {
 		return ipam.Holder{}, false
 	}
 	return rapid.SampledFrom(due).Draw(b.m.t, "holder"), true
 }
 
+// resume queues all holders that have work, as a worker does when it starts.
+func (b *box) resume() { b.due = b.m.allocations.Pending("box") }
+
+// retry queues the holders whose last request failed.
+func (b *box) retry() {
+	b.due = append(b.due, b.failed...)
+	b.failed = nil
+}
+
 func (b *box) busy(h ipam.Holder) bool {
 	return slices.ContainsFunc(b.calls, func(c *boxCall) bool { return c.holder == h })
 }
 
-// serve takes the work of a holder.
+// serve takes the work of a holder in the queue.
 func (b *box) serve(h ipam.Holder) {
+	b.due = without(b.due, []ipam.Holder{h})
 	w := b.m.allocations.Work(h)
 	for _, g := range w.Release {
 		b.m.checkRelease(g)
@@ -57,8 +69,10 @@ func (b *box) answer(c *boxCall) {
 	}
 	b.calls = slices.DeleteFunc(b.calls, func(other *boxCall) bool { return other == c })
 	var answers []ipam.Answer
+	var errs []error
 	for i := range c.keys() {
 		answers = append(answers, b.answerOf(c, i))
+		errs = append(errs, answers[i].Err)
 	}
 	if c.claims != nil {
 		for i, claim := range c.claims {
@@ -66,19 +80,22 @@ func (b *box) answer(c *boxCall) {
 				b.refused[claim.Address] = answers[i].Err != nil
 			}
 		}
-		b.later(c.holder, b.m.allocations.Answered(c.holder, c.claims, answers))
+		b.later(c.holder, b.m.allocations.Answered(c.holder, c.claims, answers), errs)
 		return
 	}
-	var errs []error
-	for _, a := range answers {
-		errs = append(errs, a.Err)
-	}
-	b.later(c.holder, b.m.allocations.Released(c.holder, c.grants, errs))
+	b.later(c.holder, b.m.allocations.Released(c.holder, c.grants, errs), errs)
 }
 
-// later makes a holder due.
-func (b *box) later(h ipam.Holder, due bool) {
-	if due {
+// later queues a holder whose request is over, as group.work does: at once if it has more work, and after a
+// pause if something failed. After a fault of the backend, the pause comes first.
+func (b *box) later(h ipam.Holder, next ipam.Due, errs []error) {
+	fault := slices.ContainsFunc(errs, func(err error) bool {
+		return err != nil && slices.Contains(boxFaults, ipam.AsError(err).Kind)
+	})
+	if next == ipam.DueLater || slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		b.failed = append(b.failed, h)
+	}
+	if next == ipam.DueNow && !fault {
 		b.due = append(b.due, h)
 	}
 }
@@ -166,9 +183,9 @@ func sortedKeys(grants map[string]ipam.Grant) []string {
 	return keys
 }
 
-// rest makes the backend and the worker finish all their work.
+// rest makes the backend and the worker finish all their work. What failed is tried again a few times.
 func (b *box) rest() {
-	b.due = b.m.allocations.Pending("box")
+	retries := 5
 	for range 100 {
 		for len(b.calls) > 0 {
 			b.answer(b.calls[0])
@@ -177,17 +194,27 @@ func (b *box) rest() {
 			b.arrive()
 		}
 		b.m.quiet()
-		due := b.due
-		if b.due = nil; len(due) == 0 {
-			return
-		}
-		for _, h := range due {
-			if !b.busy(h) {
-				b.serve(h)
+		if len(b.due) == 0 {
+			if retries--; retries == 0 {
+				return
 			}
+			b.retry()
+			b.m.remind()
+		}
+		for len(b.due) > 0 {
+			b.serve(b.due[0])
 		}
 	}
 	b.m.t.Fatal("the worker of the backend does not come to rest")
+}
+
+// remind makes the loop look at the Services that wait for a release, as it does after departurePause.
+func (m *model) remind() {
+	for who, svc := range m.live {
+		if service.Bound(svc) && (svc.DeletionTimestamp != nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer) {
+			m.queue[who] = true
+		}
+	}
 }
 
 // calm makes the backend answer everything, and runs the sweep twice.
@@ -212,12 +239,13 @@ func (m *model) boxSteps() map[string]func(*rapid.T) {
 				b.serve(h)
 			}
 		},
+		"retry":  func(*rapid.T) { b.retry() },
 		"work":   func(*rapid.T) { b.work() },
 		"answer": func(*rapid.T) { b.answer(b.someCall()) },
 		"late":   func(*rapid.T) { b.arrive() },
 		"forget": func(*rapid.T) { b.forget() },
 		"fault": func(t *rapid.T) {
-			kind := rapid.SampledFrom([]ipam.Kind{ipam.KindUnavailable, ipam.KindMisconfigured, ipam.KindUnknown}).Draw(t, "kind")
+			kind := rapid.SampledFrom(boxFaults).Draw(t, "kind")
 			m.allocations.noteFault("box", boxFault(kind))
 		},
 		"sweep": func(*rapid.T) {
@@ -231,6 +259,7 @@ func (m *model) boxSteps() map[string]func(*rapid.T) {
 			m.calm()
 			m.checkQuiet()
 			m.checkBox()
+			m.checkDeparted()
 		},
 	}
 }

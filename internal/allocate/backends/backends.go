@@ -40,12 +40,10 @@ type Ledger interface {
 	// Work returns what to ask for a holder, and marks it as sent until Released or Answered gets its
 	// outcome.
 	Work(ipam.Holder) ipam.Work
-	// Released takes the outcome of Work.Release, in its order. again says that the holder has more
-	// work.
-	Released(h ipam.Holder, grants []ipam.Grant, errs []error) (again bool)
-	// Answered takes the answers to Work.Claims, in their order. again says that the holder has more
-	// work besides the claims that failed or were refused.
-	Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool)
+	// Released takes the outcome of Work.Release, in its order. It says when the holder has more work.
+	Released(h ipam.Holder, grants []ipam.Grant, errs []error) ipam.Due
+	// Answered takes the answers to Work.Claims, in their order. It says when the holder has more work.
+	Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) ipam.Due
 	// Holds returns the grants (Key and Address) of the cluster, by group. It includes
 	// groups that are gone.
 	Holds() map[string][]ipam.Grant

@@ -162,11 +162,11 @@ func (g *group) serveOne(ctx context.Context, h ipam.Holder) {
 func (g *group) work(ctx, call context.Context, d driver, h ipam.Holder) {
 	w := g.ledger.Work(h)
 	var errs []error
-	again := false
+	var next ipam.Due
 	switch {
 	case len(w.Release) > 0:
 		errs = d.Release(call, w.Release)
-		again = g.ledger.Released(h, w.Release, errs)
+		next = g.ledger.Released(h, w.Release, errs)
 		for i, err := range errs {
 			errs[i] = asFault(err)
 		}
@@ -175,7 +175,7 @@ func (g *group) work(ctx, call context.Context, d driver, h ipam.Holder) {
 		for _, a := range answers {
 			errs = append(errs, a.Err)
 		}
-		again = g.ledger.Answered(h, w.Claims, answers)
+		next = g.ledger.Answered(h, w.Claims, answers)
 	default:
 		g.settled(h)
 		return
@@ -184,17 +184,17 @@ func (g *group) work(ctx, call context.Context, d driver, h ipam.Holder) {
 	if slices.ContainsFunc(errs, func(err error) bool { return faultOf(err) == nil }) {
 		g.worked(ctx, h, fault == nil)
 	}
+	refused := slices.ContainsFunc(errs, func(err error) bool { return err != nil })
 	switch {
 	case fault != nil:
 		g.failed(ctx, h, fault, fault.Kind != ipam.KindMisconfigured)
 		return
-	case len(w.Claims) > 0 && slices.ContainsFunc(errs, func(err error) bool { return err != nil }):
+	case refused, next == ipam.DueLater:
 		g.queue.AddRateLimited(h)
-		again = again && g.queue.NumRequeues(h) < mostInRow // a wrong backend may answer so without end
 	case len(w.Claims) > 0:
 		g.queue.Forget(h)
 	}
-	if again {
+	if next == ipam.DueNow && (!refused || g.queue.NumRequeues(h) < mostInRow) { // a wrong backend may answer so without end
 		g.queue.Add(h)
 	}
 }

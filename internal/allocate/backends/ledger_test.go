@@ -23,6 +23,8 @@ type ledger struct {
 	poke     func(...ipam.Holder)
 	// news is called after each answer.
 	news func()
+	// unusable is why Services cannot have what the backend grants, or nil.
+	unusable *ipam.Error
 }
 
 func newLedger() *ledger {
@@ -54,11 +56,11 @@ func (l *ledger) Work(h ipam.Holder) ipam.Work {
 }
 
 // Answered makes the Services show what they get.
-func (l *ledger) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (again bool) {
+func (l *ledger) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Answer) (next ipam.Due) {
 	defer l.news()
 	l.act(func() (due []ipam.Holder) {
 		var granted []netip.Addr
-		_, granted, again = l.claims.Answered(h, claims, answers, func(ipam.Claim, netip.Addr) *ipam.Error { return nil })
+		_, granted, next = l.claims.Answered(h, claims, answers, func(ipam.Claim, netip.Addr) *ipam.Error { return l.unusable })
 		for i, c := range claims {
 			l.refusals[c.Key] = answers[i].Err
 		}
@@ -70,19 +72,19 @@ func (l *ledger) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Ans
 		}
 		return due
 	})
-	return again
+	return next
 }
 
-func (l *ledger) Released(h ipam.Holder, grants []ipam.Grant, errs []error) (again bool) {
+func (l *ledger) Released(h ipam.Holder, grants []ipam.Grant, errs []error) (next ipam.Due) {
 	defer l.news()
 	l.act(func() (due []ipam.Holder) {
-		again = l.claims.Released(h, grants, errs)
+		next = l.claims.Released(h, grants, errs)
 		for _, g := range grants {
 			due = append(due, l.exhausted(h.Group, g.Address)...)
 		}
 		return due
 	})
-	return again
+	return next
 }
 
 // exhausted returns the holder that waits for an address like a, if there is one.
@@ -102,7 +104,8 @@ func (l *ledger) Holds() map[string][]ipam.Grant {
 func (l *ledger) Compared(group string, unknown, missing []ipam.Grant) (orphans []ipam.Grant) {
 	l.act(func() []ipam.Holder {
 		orphans, _ = l.claims.Learn(group, unknown)
-		return l.claims.Register(group, missing)
+		l.claims.Register(group, missing)
+		return l.claims.Pending(group)
 	})
 	return orphans
 }

@@ -286,3 +286,16 @@ func TestCountFollowsChangesSoon(t *testing.T) {
 		}
 	})
 }
+
+// NetBox grants an address that PureLB does not give to the Service, until a person has corrected the cause.
+func TestUnusableGrantIsAskedForAgain(t *testing.T) {
+	inGroup(t, func(w *world) {
+		w.ledger.unusable = &ipam.Error{Kind: ipam.KindTaken, Message: "in a range of another group"}
+		w.ledger.want("lb", web)
+		after(2 * time.Second)
+		w.holds("lb", "waits:1")
+		w.ledger.unusable = nil
+		after(30 * time.Second)
+		w.holds("lb", "web/v4=192.0.2.1")
+	})
+}

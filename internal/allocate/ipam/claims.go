@@ -184,7 +184,7 @@ func (c *Claims) Has(claim Claim, by Owner) bool {
 	e := c.of[claim.id()]
 	if e == nil {
 		h := c.holders[claim.Holder()]
-		return h != nil && h.departed != ""
+		return h != nil && len(h.claims) == 0 && h.departed != ""
 	}
 	if len(e.wanters) == 0 && (e.of.busy || e.ask || len(c.unneeded(e)) > 0) {
 		return true // it ends
@@ -290,11 +290,12 @@ func (c *Claims) isHeld(a netip.Addr) bool {
 	return held
 }
 
-// Left records that owners have left addresses. It returns the holders that have work.
+// Left records that owners have left addresses. It returns the holders that have work. A Service that did not
+// get such an address because another had it may get it now.
 func (c *Claims) Left(addresses []netip.Addr) (due []Holder) {
 	for _, a := range addresses {
 		for _, e := range c.at[plain(a)] {
-			if c.isDue(e) {
+			if c.isDue(e) || c.sends(e) && e.grant.Address == plain(a) {
 				due = append(due, e.Holder())
 			}
 		}

@@ -77,13 +77,11 @@ func (c *Claims) take(claim Claim, g Grant) {
 }
 
 // Register makes Work return grants of a group that its backend does not know, as claims for exactly
-// these addresses. It returns the holders that have work.
-func (c *Claims) Register(group string, missing []Grant) (due []Holder) {
+// these addresses.
+func (c *Claims) Register(group string, missing []Grant) {
 	for _, g := range missing {
 		if e := c.of[claimID{group, g.Key}]; e != nil && e.usable && e.grant.Address == g.Address && !e.of.busy {
 			e.ask = true
-			due = append(due, e.Holder())
 		}
 	}
-	return due
 }

@@ -92,7 +92,7 @@ func TestLostGrantIsReplaced(t *testing.T) {
 			b.choose(r)
 			b.answer(b.send(webV4, webV6), granted("203.0.113.7"), failed(ipam.KindExhausted))
 			b.choose(r) // the Service waits for the other family, so it does not have the address yet
-			b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+			b.register()
 			b.answer(b.send(webV4, webV6), answer, failed(ipam.KindExhausted))
 			if _, group := b.Claims.GrantOf(netip.MustParseAddr("203.0.113.7")); group != "" {
 				t.Error("the address is still granted to it")

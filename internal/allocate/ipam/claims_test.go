@@ -122,6 +122,12 @@ func (b *backed) take() {
 // later makes everything due that has work.
 func (b *backed) later() { b.due = append(b.due, b.Claims.Pending("box")...) }
 
+// register makes the backend be told of all grants.
+func (b *backed) register() {
+	b.Claims.Register("box", b.Claims.Grants()["box"])
+	b.later()
+}
+
 func holderOf(key string) ipam.Holder { return ipam.Holder{Group: "box", Name: ipam.HolderOf(key)} }
 
 // send takes the claims that must be sent. It fails if their keys differ from keys.
@@ -146,9 +152,9 @@ func (b *backed) answer(claims []ipam.Claim, answers ...ipam.Answer) (wanters []
 		for n < len(claims) && claims[n].Holder() == h {
 			n++
 		}
-		some, addresses, again := b.Claims.Answered(h, claims[:n], answers[:n], b.Usable)
+		some, addresses, next := b.Claims.Answered(h, claims[:n], answers[:n], b.Usable)
 		wanters, got, claims, answers = append(wanters, some...), append(got, addresses...), claims[n:], answers[n:]
-		b.done(h, again)
+		b.done(h, next)
 	}
 	return wanters, got
 }
@@ -159,8 +165,8 @@ func (b *backed) released(grants []ipam.Grant, errs ...error) {
 	b.done(h, b.Claims.Released(h, grants, errs))
 }
 
-func (b *backed) done(h ipam.Holder, again bool) {
-	if b.busy[h] = false; again {
+func (b *backed) done(h ipam.Holder, next ipam.Due) {
+	if b.busy[h] = false; next == ipam.DueNow {
 		b.due = append(b.due, h)
 	}
 }
@@ -331,7 +337,7 @@ func TestShownAddressIsAdoptedAndRegistered(t *testing.T) {
 	if choice := b.choose(r); choice.Refusal != nil || len(choice.Claims) > 0 || choice.Result.Reason != ipam.ReasonAllocated {
 		t.Fatalf("chose %s", show(choice))
 	}
-	b.due = b.Claims.Register("box", b.Claims.Grants()["box"])
+	b.register()
 	claims := b.send(webV4)
 	if claims[0].Address != r.Held[0] {
 		t.Fatalf("registers %v", claims[0].Address)

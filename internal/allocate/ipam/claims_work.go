@@ -16,11 +16,22 @@ type Work struct {
 	Claims []Claim
 }
 
+// Due says when the work of a holder is to be taken.
+type Due int
+
+const (
+	// DueNever means that there is none.
+	DueNever Due = iota
+	// DueLater means that all of it failed before: it is tried again after a pause.
+	DueLater
+	DueNow
+)
+
 // Pending returns the holders of a group that have work, those with the oldest claims first.
 func (c *Claims) Pending(group string) []Holder {
 	var due []Holder
 	for h := range c.holders {
-		if h.Group == group && c.hasWork(h) {
+		if h.Group == group && c.due(c.holders[h]) != DueNever {
 			due = append(due, h)
 		}
 	}
@@ -92,9 +103,8 @@ func (c *Claims) departs(has *holder) bool {
 	return has.departed != ""
 }
 
-// Released takes the outcome of giving back grants, in their order. It reports whether the holder has
-// more work.
-func (c *Claims) Released(h Holder, grants []Grant, errs []error) (more bool) {
+// Released takes the outcome of giving back grants, in their order. It says when the holder has more work.
+func (c *Claims) Released(h Holder, grants []Grant, errs []error) Due {
 	has := c.holders[h]
 	for i, g := range grants {
 		switch e := c.of[claimID{h.Group, g.Key}]; {
@@ -112,25 +122,26 @@ func (c *Claims) Released(h Holder, grants []Grant, errs []error) (more bool) {
 	return c.settle(h)
 }
 
-// settle notes that the request of h is over. It reports whether the holder has work that did not fail
-// before.
-func (c *Claims) settle(h Holder) (due bool) {
+// settle notes that the request of h is over. It says when the holder has more work.
+func (c *Claims) settle(h Holder) Due {
 	has := c.holders[h]
 	has.busy = false
 	for _, e := range slices.Clone(has.claims) {
-		if !c.ended(e) && c.isDue(e) {
-			due = true
-		}
+		c.ended(e)
 	}
 	c.forget(h)
-	return due || len(has.claims) == 0 && has.departed != ""
+	return c.due(has)
 }
 
-// hasWork reports whether Work would return something.
-func (c *Claims) hasWork(h Holder) bool {
-	has := c.holders[h]
-	return len(has.claims) == 0 && has.departed != "" ||
-		slices.ContainsFunc(has.claims, func(e *claimed) bool { return len(c.unneeded(e)) > 0 || c.sends(e) })
+// due says when the holder has work.
+func (c *Claims) due(has *holder) Due {
+	switch {
+	case len(has.claims) == 0 && has.departed != "", slices.ContainsFunc(has.claims, c.isDue):
+		return DueNow
+	case slices.ContainsFunc(has.claims, c.sends):
+		return DueLater
+	}
+	return DueNever
 }
 
 // Depart notes that everything of a holder must be given back, once it has no claim left. key is a
@@ -168,9 +179,8 @@ func (e *claimed) offers() netip.Addr {
 
 // Answered takes the answers to claims of h, in their order. An address that usable refuses goes to
 // no Service. Answered returns the Services that wait for the claims, in the order in which they came,
-// and the addresses that they get. again says that the holder has other work than the claims that
-// were refused.
-func (c *Claims) Answered(h Holder, claims []Claim, answers []Answer, usable func(Claim, netip.Addr) *Error) (wanters []Owner, granted []netip.Addr, again bool) {
+// and the addresses that they get. It says when the holder has more work.
+func (c *Claims) Answered(h Holder, claims []Claim, answers []Answer, usable func(Claim, netip.Addr) *Error) (wanters []Owner, granted []netip.Addr, next Due) {
 	for i, claim := range claims {
 		e := c.of[claim.id()]
 		before := e.offers()

@@ -133,7 +133,7 @@ func TestClaimIsSentOncePerCall(t *testing.T) {
 
 func TestGrantIsNotReturnedDuringRegistration(t *testing.T) {
 	b, r := adopted(t)
-	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+	b.register()
 	claims := b.send(webV4)
 	b.drop(r)
 	b.returns()
@@ -143,14 +143,14 @@ func TestGrantIsNotReturnedDuringRegistration(t *testing.T) {
 	r = web("4", of("box"))
 	b.choose(r)
 	b.answer(b.send(webV4), granted("203.0.113.8"))
-	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+	b.register()
 	b.send(webV4)
 }
 
 // The backend had lost the grant, and grants another address instead of registering it.
 func TestGrantInsteadOfARegistrationIsGivenBack(t *testing.T) {
 	b, r := adopted(t)
-	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+	b.register()
 	b.answer(b.send(webV4), granted("203.0.113.8"))
 	b.released(b.returns("203.0.113.8"), nil)
 	b.gets(r, 1)
@@ -161,7 +161,7 @@ func TestGrantInsteadOfARegistrationIsGivenBack(t *testing.T) {
 // The backend grants another address instead of registering the grant, and its answer is lost.
 func TestLostAnswerToARegistrationLeavesNoOrphan(t *testing.T) {
 	b, r := adopted(t)
-	b.due = append(b.due, b.Claims.Register("box", b.Claims.Grants()["box"])...)
+	b.register()
 	b.answer(b.send(webV4), failed(ipam.KindUnknown))
 	b.later()
 	b.answer(b.send(webV4), granted("203.0.113.8"))
