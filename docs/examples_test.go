@@ -15,6 +15,7 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
@@ -28,9 +29,7 @@ func TestExamplesWorkAsWritten(t *testing.T) {
 				t.Fatalf("%v\n%s\nof\n%s", err, out, example)
 			}
 			objects, err := apitest.Parse([]byte(example))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			var groups []v2.ServiceGroup
 			var agents []v2.LBNodeAgent
 			var peerings []bgpv1.BGPConfiguration

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // coined matches the words of a program, such as peerAsn, BFDDown and bgp_10k_vs_bare, which are no
@@ -50,9 +52,7 @@ func namesOfTheTree(t *testing.T) (names []string) {
 			names = append(names, coined.FindAllString(string(text), -1)...)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

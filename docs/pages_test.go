@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // pages returns the texts of the files that match a pattern, by their names.
@@ -20,9 +22,7 @@ func pages(t *testing.T, patterns ...string) map[string]string {
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			all[file] = string(text)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // TestEveryRefusalIsInTheManual compares refusals.md with the reasons in the code: none is missing,
@@ -84,9 +85,7 @@ func chapters(t *testing.T, page string) map[string]string {
 func constants(t *testing.T, file, prefix string) []string {
 	t.Helper()
 	source, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var values []string
 	ast.Inspect(source, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -95,9 +94,7 @@ func constants(t *testing.T, file, prefix string) []string {
 		}
 		if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
 			value, err := strconv.Unquote(literal.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			values = append(values, value)
 		}
 		return true

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // The routers with which PureLB is tested read the examples of the pages.
@@ -21,9 +23,7 @@ func TestRoutersTakeTheirExamples(t *testing.T) {
 		t.Run(router.heading, func(t *testing.T) {
 			example := blocksBelow(t, router.page, router.heading)[0].code
 			file := filepath.Join(t.TempDir(), "router.conf")
-			if err := os.WriteFile(file, []byte("\n"+example), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(file, []byte("\n"+example), 0o600))
 			out, err := exec.Command(router.check[0], append(router.check[1:], file)...).CombinedOutput()
 			if err != nil || strings.Contains(string(out), "Unknown command") {
 				t.Errorf("%v\n%s\nof\n%s", err, out, example)

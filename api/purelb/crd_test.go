@@ -15,6 +15,7 @@ import (
 	v1 "purelb.io/purelb/api/purelb/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
@@ -49,9 +50,7 @@ func objectOf(t *testing.T, version, spec string) *unstructured.Unstructured {
 func create(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
 	o.SetNamespace(apitest.Namespace(t))
-	if err := typed(t).Create(context.Background(), o); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, typed(t).Create(context.Background(), o))
 }
 
 // get reads the stored o through a version.
@@ -60,9 +59,7 @@ func get(t *testing.T, o *unstructured.Unstructured, version string) *unstructur
 	got := &unstructured.Unstructured{}
 	got.SetAPIVersion("purelb.io/" + version)
 	got.SetKind(o.GetKind())
-	if err := typed(t).Get(context.Background(), client.ObjectKeyFromObject(o), got); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, typed(t).Get(context.Background(), client.ObjectKeyFromObject(o), got))
 	return got
 }
 

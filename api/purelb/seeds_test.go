@@ -18,6 +18,7 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // TestEveryDocumentedExampleApplies runs kubectl apply on the examples of all generations of the
@@ -64,9 +65,7 @@ func wantInUse(t *testing.T, examples []*unstructured.Unstructured) {
 		var groups v2.ServiceGroupList
 		var agents v2.LBNodeAgentList
 		for _, list := range []client.ObjectList{&groups, &agents} {
-			if err := typed(t).List(context.Background(), list, client.InNamespace(namespace)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, typed(t).List(context.Background(), list, client.InNamespace(namespace)))
 		}
 		c := config.For(groups.Items, agents.Items, namespace)
 		for _, p := range c.Problems {
@@ -92,9 +91,7 @@ func TestCommandsForTheWrongNamespaceWork(t *testing.T) {
 	agent := apitest.As[v2.LBNodeAgent](t, objectOf(t, "v2", "agent: {local: {localInterface: eth1}}"))
 	for _, o := range []client.Object{&sg, &agent} {
 		o.SetNamespace(from)
-		if err := c.Create(ctx, o); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, c.Create(ctx, o))
 	}
 	problems := config.For([]v2.ServiceGroup{sg}, []v2.LBNodeAgent{agent}, to).Problems
 	if len(problems) != 2 {
@@ -125,9 +122,7 @@ func TestNameOfTheOldestExampleIsInvalid(t *testing.T) {
 	example.SetName("LocalAddressRange")
 	apitest.EnsureNamespace(t, example.GetNamespace())
 	text, err := example.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	out, err := apitest.Shared(t).Kubectl(string(text), "apply", "-f", "-")
 	if err == nil || !strings.Contains(out, "a lowercase RFC 1123 subdomain") {
 		t.Errorf("%v: %s", err, out)

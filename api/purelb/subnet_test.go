@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // TestSubnetRuleAgreesWithPackageAddr compares the rule that pool must lie inside subnet with
@@ -64,9 +65,7 @@ func randomPool(t *testing.T, random *rand.Rand, near func() netip.Addr, subnet 
 		}
 	}
 	r, explicit, err := addr.ParseRange(pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	of := subnet.Masked()
 	left := !explicit && block.Bits() < of.Bits() && block != block.Masked()
 	return pool, of.Contains(r.From) && (left || of.Contains(r.To))

@@ -11,6 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestVersionOfTheWriterSetsDefaults(t *testing.T) {
@@ -101,9 +102,7 @@ func TestDefinitionsAreSmall(t *testing.T) {
 	}
 	for _, f := range files {
 		info, err := f.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if info.Size() > most {
 			t.Errorf("%s has %d bytes, more than %d", f.Name(), info.Size(), most)
 		}

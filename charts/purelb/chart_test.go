@@ -61,9 +61,7 @@ func helm(t *testing.T, args ...string) (out, warnings string, err error) {
 func helmReading(t *testing.T, input string, args ...string) (out, warnings string, err error) {
 	t.Helper()
 	path, err := helmPath()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var stderr bytes.Buffer
 	cmd := exec.Command(path, args...)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(input), &stderr
@@ -111,9 +109,7 @@ func renderAs(t *testing.T, release, namespace, values string) (objects []*unstr
 func mustRender(t *testing.T, values string) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := renderAll(t, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return objects
 }
 

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // TestTheTestReachesTheAddress runs the script of the pod: the API server answers with an
@@ -60,14 +61,10 @@ func runTest(t *testing.T, api, service *httptest.Server) (string, error) {
 		"ca.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}),
 		"token":  []byte("token"),
 	} {
-		if err := os.WriteFile(filepath.Join(account, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(account, name), text, 0o600))
 	}
 	_, port, err := net.SplitHostPort(service.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var cmd *exec.Cmd
 	for _, o := range mustRender(t, "test: {seconds: 3}") {
 		if o.GetKind() == "Pod" {
@@ -84,18 +81,14 @@ func runTest(t *testing.T, api, service *httptest.Server) (string, error) {
 // the Job of the uninstall at once.
 func TestTheManifestsHaveNoTest(t *testing.T) {
 	recipe, err := exec.Command("make", "--no-print-directory", "--dry-run", "-C", "../..", "manifests").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, args, found := strings.Cut(string(recipe), " helm template purelb charts/purelb ")
 	args, _, redirected := strings.Cut(args, " >> ")
 	if !found || !redirected {
 		t.Fatalf("the recipe renders no chart:\n%s", recipe)
 	}
 	out, _, err := helm(t, append([]string{"template", "purelb", "."}, strings.Fields(args)...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if !strings.Contains(out, "kind: DaemonSet") || strings.Contains(out, "helm.sh/hook") {
 		t.Errorf("the manifests have objects of the test, or no agents:\n%s", out)
 	}

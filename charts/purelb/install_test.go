@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestItInstallsAndUpgrades(t *testing.T) {
@@ -12,9 +13,7 @@ func TestItInstallsAndUpgrades(t *testing.T) {
 	run := func(args ...string) string {
 		t.Helper()
 		out, warnings, err := helm(t, append(args, "--namespace", "purelb-system", "--kubeconfig", server.Kubeconfig)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if warnings != "" {
 			t.Errorf("helm %s warns:\n%s", args[0], warnings)
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // Paths of the objects.
@@ -243,14 +244,10 @@ spec: {local: {v4pool: {subnet: 192.168.1.0/24, pool: 192.168.1.200-192.168.1.23
 func withToken(t *testing.T, config *rest.Config, bound *authenticationv1.BoundObjectReference) *rest.Config {
 	t.Helper()
 	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	token, err := clients.CoreV1().ServiceAccounts("purelb-system").CreateToken(t.Context(), "lbnodeagent",
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	with := rest.AnonymousClientConfig(config)
 	with.BearerToken = token.Status.Token
 	with.QPS = -1
@@ -266,9 +263,7 @@ func newCaller(t *testing.T, server *apitest.Server, config *rest.Config) caller
 		config = rest.CopyConfig(config)
 		config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 		client, err := rest.UnversionedRESTClientFor(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return client
 	}
 	return caller{client(config), client(server.Config)}

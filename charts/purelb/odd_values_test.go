@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // In YAML, 123 is a number and true is a boolean. Kubernetes accepts both as names, but only as
@@ -30,9 +31,7 @@ Prometheus:
   dashboards: {enabled: true, namespace: "7"}
   allocator: {serviceMonitor: {enabled: true}, prometheusRules: {enabled: true, namespace: "8"}}
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, o := range objects {
 		if err := decode(t, o); err != nil {
 			t.Errorf("%s: %v", o.GetName(), err)
@@ -45,9 +44,7 @@ Prometheus:
 func decode(t *testing.T, o *unstructured.Unstructured) error {
 	t.Helper()
 	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, _, err = scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
 	if runtime.IsNotRegisteredError(err) {
 		return json.Unmarshal(text, &metav1.PartialObjectMetadata{})
@@ -59,9 +56,7 @@ func decode(t *testing.T, o *unstructured.Unstructured) error {
 // --reuse-values for a key that the older chart did not have.
 func TestANullIsEmptyOrNamed(t *testing.T) {
 	var values map[string]any
-	if err := yaml.Unmarshal([]byte(apitest.Text(t, "charts/purelb/values.yaml")), &values); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.Unmarshal([]byte(apitest.Text(t, "charts/purelb/values.yaml")), &values))
 	empty, nothing, needed := nulls("", values)
 	for _, o := range mustRender(t, jsonOf(t, empty)) {
 		if err := decode(t, o); err != nil {
@@ -110,8 +105,6 @@ var free = map[string]bool{
 func jsonOf(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(text)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // schema is a part of values.schema.json.
@@ -37,9 +38,7 @@ func (s schema) each(path string, definitions map[string]schema, f func(path str
 // Editors and catalogs of charts show what the schema says of a value.
 func TestTheSchemaDescribesEachValue(t *testing.T) {
 	var all schema
-	if err := json.Unmarshal([]byte(apitest.Text(t, "charts/purelb/values.schema.json")), &all); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(apitest.Text(t, "charts/purelb/values.schema.json")), &all))
 	said := comments(t)
 	n := 0
 	all.each("", all.Definitions, func(path string, s schema) {

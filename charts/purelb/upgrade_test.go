@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // admin runs commands as an administrator does.
@@ -108,12 +109,8 @@ func TestAnUpgradeUpgradesTheCRDs(t *testing.T) {
 func chartOfBefore(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(".")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "templates", "crds.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.CopyFS(dir, os.DirFS(".")))
+	expect.NoError(t, os.Remove(filepath.Join(dir, "templates", "crds.yaml")))
 	files, err := filepath.Glob(filepath.Join(dir, "crds", "*.yaml"))
 	if err != nil || len(files) != 4 {
 		t.Fatal(files, err)
@@ -122,9 +119,7 @@ func chartOfBefore(t *testing.T) string {
 	for _, file := range files {
 		text := owner.ReplaceAllString(apitest.Text(t, "charts/purelb/crds/"+filepath.Base(file)), "metadata: {annotations: {of: before}, $1}")
 		text = strings.Replace(text, "shortNames: [sg, sgs]", "shortNames: [sg]", 1)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	return dir
 }

@@ -45,12 +45,8 @@ func TestEveryFieldIsStoredAsWritten(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			written := config(t, apitest.Namespace(t), apitest.Text(t, "api/bgp/v1/testdata/"+file+".yaml"))
 			got := written.DeepCopy()
-			if err := typed(t).Create(context.Background(), got, client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
-				t.Fatal(err)
-			}
-			if err := typed(t).Get(context.Background(), client.ObjectKeyFromObject(written), got); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, typed(t).Create(context.Background(), got, client.FieldValidation(metav1.FieldValidationStrict)))
+			expect.NoError(t, typed(t).Get(context.Background(), client.ObjectKeyFromObject(written), got))
 			if diff := cmp.Diff(written.Object["spec"], got.Object["spec"]); diff != "" {
 				t.Errorf("(-written +stored):\n%s", diff)
 			}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // Servers in other languages and of other versions know only field numbers and wire types. So the
@@ -67,16 +69,12 @@ func TestMessagesHaveTheGoldenBytes(t *testing.T) {
 	for _, tt := range golden {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := proto.MarshalOptions{Deterministic: true}.Marshal(tt.message)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if string(got) != tt.bytes {
 				t.Errorf("the message encodes as\n%q, want\n%q", got, tt.bytes)
 			}
 			read := tt.message.ProtoReflect().New().Interface()
-			if err := proto.Unmarshal([]byte(tt.bytes), read); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, proto.Unmarshal([]byte(tt.bytes), read))
 			if !proto.Equal(read, tt.message) {
 				t.Errorf("the message decodes as\n%v, want\n%v", read, tt.message)
 			}
@@ -99,9 +97,7 @@ func TestEachMessageHasGoldenBytes(t *testing.T) {
 
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	var r AllocateResponse
-	if err := proto.Unmarshal([]byte("\x0a\x0b"+"\x0a\x09192.0.2.1"+"\x7a\x05later"), &r); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, proto.Unmarshal([]byte("\x0a\x0b"+"\x0a\x09192.0.2.1"+"\x7a\x05later"), &r))
 	if len(r.Ips) != 1 || r.Ips[0].Ip != "192.0.2.1" {
 		t.Errorf("the message is read as %v", &r)
 	}

@@ -23,6 +23,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/allocate/ipamgrpc"
+	"purelb.io/purelb/internal/testing/expect"
 	"purelb.io/purelb/internal/testing/ipamtest"
 )
 
@@ -57,9 +58,7 @@ type process struct{ socket, file string }
 func newProcess(t *testing.T) process {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "ipam") // the name of the test may be too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	return process{filepath.Join(folder, "ipam.sock"), filepath.Join(folder, "book.json")}
 }
@@ -70,9 +69,7 @@ func (p process) start(t *testing.T) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", append([]string{p.socket, p.file}, pools...)...)
 	cmd.Env = append(os.Environ(), asServer+"=1")
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, cmd.Start())
 	t.Cleanup(func() { stop(t, cmd, syscall.SIGKILL) })
 	return cmd
 }
@@ -100,9 +97,7 @@ func (p process) client(t *testing.T) ipamv1.IPAMClient {
 			MinConnectTimeout: time.Hour, // the machine may be busy
 			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond},
 		}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return ipamv1.NewIPAMClient(conn)
 }
@@ -147,9 +142,7 @@ func (b *between) LoseAnswer() { b.loses.Store(true) }
 func driver(t *testing.T, socket, pool string) *ipamgrpc.Group {
 	t.Helper()
 	g, err := ipamgrpc.Open(socket, pool, "example", func(string, string, string, time.Duration) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { g.Close() })
 	return g
 }
@@ -163,9 +156,7 @@ func TestTheExampleKeepsTheContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		listener, err := net.Listen("unix", b.socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		s := grpc.NewServer()
 		ipamv1.RegisterIPAMServer(s, b)
 		var serving sync.WaitGroup
@@ -215,9 +206,7 @@ func TestAnUnknownPoolIsNotFound(t *testing.T) {
 
 func TestABrokenFileIsNotOverwritten(t *testing.T) {
 	p := newProcess(t)
-	if err := os.WriteFile(p.file, []byte(`{"192.0.2.1": "ipam`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(p.file, []byte(`{"192.0.2.1": "ipam`), 0o600))
 	if err := run(t.Context(), append([]string{p.socket, p.file}, pools...)); err == nil {
 		t.Error("the server starts without its file, and could hand out held addresses")
 	}
