@@ -72,6 +72,8 @@ type boxGrant struct {
 	by     *boxCall
 	starts int
 	late   bool
+	// doubled says that the backend granted the address to two keys. A sweep counts one of them.
+	doubled bool
 }
 
 // boxCall is a call with the requests of a holder: claims or releases.
@@ -215,7 +217,11 @@ func (b *box) claim(c ipam.Claim, by *boxCall) ipam.Answer {
 }
 
 func (b *box) grant(key string, ip netip.Addr, by *boxCall) ipam.Answer {
-	b.grants = append(b.grants, &boxGrant{key: key, ip: ip, by: by, starts: b.sent, late: b.arriving})
+	other := b.holderOf(ip)
+	if other != nil {
+		other.doubled = true
+	}
+	b.grants = append(b.grants, &boxGrant{key: key, ip: ip, by: by, starts: b.sent, late: b.arriving, doubled: other != nil})
 	return ipam.Answer{Grant: ipam.Grant{Key: key, Address: ip}}
 }
 
