@@ -72,8 +72,9 @@ type boxGrant struct {
 	by     *boxCall
 	starts int
 	late   bool
-	// doubled says that the backend granted the address to two keys. A sweep counts one of them.
-	doubled bool
+	// lost says that a sweep may count the grant: the backend granted the address to two keys, or the worker
+	// began after the Service got a sharing key, whose claim is the only one that it knows.
+	lost bool
 }
 
 // boxCall is a call with the requests of a holder: claims or releases.
@@ -219,9 +220,9 @@ func (b *box) claim(c ipam.Claim, by *boxCall) ipam.Answer {
 func (b *box) grant(key string, ip netip.Addr, by *boxCall) ipam.Answer {
 	other := b.holderOf(ip)
 	if other != nil {
-		other.doubled = true
+		other.lost = true
 	}
-	b.grants = append(b.grants, &boxGrant{key: key, ip: ip, by: by, starts: b.sent, late: b.arriving, doubled: other != nil})
+	b.grants = append(b.grants, &boxGrant{key: key, ip: ip, by: by, starts: b.sent, late: b.arriving, lost: other != nil})
 	return ipam.Answer{Grant: ipam.Grant{Key: key, Address: ip}}
 }
 

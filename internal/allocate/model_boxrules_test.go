@@ -74,12 +74,15 @@ func (m *model) checkReturned() {
 	}
 }
 
-// checkUnbound fails if the backend holds an address for the Service of r, which has no finalizer any more. A
-// former worker may have claimed an address when the Service asked for something else.
-func (m *model) checkUnbound(r service.Request) {
+// checkUnbound fails if the backend holds an address for svc, which has no finalizer any more. A former worker
+// may have claimed an address when the Service asked for something else, and does not know what a deleted one
+// asked for before it was left.
+func (m *model) checkUnbound(svc *corev1.Service) {
+	r := m.read(svc)
+	leaves := r.Leaving && svc.DeletionTimestamp == nil && r.Group == "box" && len(r.Asked) == 0 && !m.keyed[owner(r)]
 	for _, g := range m.box.grants {
 		_, held := m.allocations.cluster.Store.Holder(g.ip)
-		if ipam.OwnerOf(g.key) == owner(r) && !g.late && !g.doubled && !held && !m.isOwned(g) && (g.starts == m.box.starts || r.Leaving && r.Group == "box" && len(r.Asked) == 0 && !m.keyed[owner(r)]) {
+		if ipam.OwnerOf(g.key) == owner(r) && !g.late && !g.lost && !held && !m.isOwned(g) && (g.starts == m.box.starts || leaves) {
 			m.t.Fatalf("%s ends, and the backend holds %s for %s", r.Key(), g.ip, g.key)
 		}
 	}
@@ -130,7 +133,7 @@ func (m *model) checkBox() {
 		if m.isOwned(g) {
 			continue
 		}
-		if m.box.starts == g.starts && !g.late && !g.doubled {
+		if m.box.starts == g.starts && !g.late && !g.lost {
 			m.t.Fatalf("the backend holds %s for %s, and no Service has it or waits for it", g.ip, g.key)
 		}
 		if !m.box.orphans[boxHold(ipam.Grant{Key: g.key, Address: g.ip})] {

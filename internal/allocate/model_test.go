@@ -83,6 +83,9 @@ func (m *model) restart() {
 	m.allocations.poke = func(due ...ipam.Holder) { m.box.due = append(m.box.due, due...) }
 	m.allocations.cluster.Claims.SetCluster(clusterName)
 	m.box.restart()
+	for _, g := range m.box.grants {
+		g.lost = g.lost || m.keyed[ipam.OwnerOf(g.key)]
+	}
 	m.configure()
 	var all []service.Request
 	for who, svc := range m.live {
@@ -226,7 +229,7 @@ func (m *model) bind(who ipam.Owner, svc *corev1.Service, add bool) bool {
 	if !done {
 		m.queue[who] = true
 	} else if !add {
-		m.checkUnbound(m.read(svc))
+		m.checkUnbound(svc)
 	}
 	return done
 }
