@@ -92,7 +92,7 @@ func TestElectionCheckFailsWhileANodeCannotAnnounce(t *testing.T) {
 	}
 	ends(0, "node-3")
 	mend := w.undoable(w.applied(agentWith("node-3", "eth7")))
-	ends(1, `node node-3: no interface matches "eth7"`)
+	ends(1, `node node-3 announces less than it should: no interface matches "eth7"`)
 	mend()
 	ends(0, "node-3")
 }
