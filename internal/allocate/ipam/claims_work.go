@@ -24,6 +24,7 @@ const (
 	DueNever Due = iota
 	// DueLater means that all of it failed before: it is tried again after a pause.
 	DueLater
+	// DueNow means that some of it need not wait.
 	DueNow
 )
 

@@ -85,7 +85,7 @@ func (e *engine) watch(ctx context.Context, ev *events, what ...server.WatchOpti
 }
 
 // learn watches the routes of neighbors if they are in use. For each event GoBGP copies the configuration of
-// the neighbor, which takes longer than all other work on the route.
+// the neighbor, which took more than a third of the time for 10,000 received routes.
 func (e *engine) learn(ev *events, inUse bool) {
 	switch {
 	case inUse && e.unlearn == nil:
