@@ -200,7 +200,9 @@ func TestASessionThatTheRouterResetsIsBackAtOnce(t *testing.T) {
 	}
 }
 
-// A router that restarts has the routes within a second after it begins to connect.
+// A router that restarts has the routes within a second after it begins to connect. Without a renewal GoBGP would
+// refuse its connections for 5 s, each time. One try in a hundred takes as long on a busy machine: both sides may
+// connect at the same moment (RFC 4271, section 6.8), and GoBGP pauses after a connection that was closed.
 func TestARouterThatRestartsHasTheRoutesAtOnce(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
@@ -209,16 +211,20 @@ func TestARouterThatRestartsHasTheRoutesAtOnce(t *testing.T) {
 	wanted.Peers[0].Timers.ConnectRetry = 10 * time.Second
 	apply(t, s, wanted)
 	router.Await("198.51.100.1/32 via 192.0.2.1")
-	router.Kill()
-	neighborIs(t, s, "192.0.2.2", "down", func(n peering.NeighborStatus) bool { return n.State != peering.Established })
-	again := bgptest.FRR(t, router.Namespace, fmt.Sprintf("router bgp %d\n bgp router-id 192.0.2.2\n no bgp ebgp-requires-policy\n neighbor 192.0.2.1 remote-as %d\n neighbor 192.0.2.1 timers connect 1\n", routerAS, ourAS))
-	began := time.Now()
-	again.AwaitSays("show bgp ipv4 unicast", "198.51.100.1/32")
-	took := time.Since(began)
-	t.Logf("the routes were back after %v", took.Round(10*time.Millisecond))
-	if took > 3*time.Second {
-		t.Errorf("the routes were back after %v", took)
+	for range 3 {
+		router.Kill()
+		neighborIs(t, s, "192.0.2.2", "down", func(n peering.NeighborStatus) bool { return n.State != peering.Established })
+		router = bgptest.FRR(t, router.Namespace, fmt.Sprintf("router bgp %d\n bgp router-id 192.0.2.2\n no bgp ebgp-requires-policy\n neighbor 192.0.2.1 remote-as %d\n neighbor 192.0.2.1 timers connect 1\n", routerAS, ourAS))
+		began := time.Now()
+		router.AwaitSays("show bgp ipv4 unicast", "198.51.100.1/32")
+		took := time.Since(began)
+		t.Logf("the routes were back after %v", took.Round(10*time.Millisecond))
+		if took < 3*time.Second {
+			return
+		}
+		time.Sleep(renewPause)
 	}
+	t.Error("the routes were back late each time")
 }
 
 // The node uses routes of a router that restarts gracefully. A renewal would remove them.
