@@ -122,16 +122,17 @@ func backedGroup(c ipam.Cluster, from string) (groups.Group, bool) {
 }
 
 // Recall holds addresses that PureLB gave to the Service of r and that its status does not show.
-// Another controller may have cleared the status, or the Service was restored from a backup. An
-// annotation names these addresses. Users may write it, so Recall holds only addresses that are
-// free and that the Service would get today.
+// Another controller may have changed the status, or the Service was restored from a backup. What the
+// record names, agents announce as soon as the status is empty (see service.Emptied), so no other
+// Service may get it. An annotation, which users may write, counts only for addresses that are free
+// and that the Service would get today.
 func Recall(c ipam.Cluster, r service.Request) {
 	if r.Owner == service.Anothers {
 		return
 	}
 	who := ipam.Owner(r.Key())
 	for _, a := range r.Vouched {
-		if !slices.Contains(r.Held, a) && c.Fits(r, a) && c.Refuses(a, who) == nil {
+		if !slices.Contains(r.Held, a) && (r.Recorded || c.Fits(r, a) && c.Refuses(a, who) == nil) {
 			// An address that the store refuses is held by another Service.
 			_ = c.Store.Hold(a, who, c.Wide(a))
 		}
