@@ -50,7 +50,7 @@ var kinds = []string{"CustomResourceDefinition/", "APIService/", "BGPNodeStatus/
 func (w *world) replaceTree() {
 	w.t.Helper()
 	// The rights are removed too, and the last agent has no peer for its handover.
-	w.expect("departed", "gossipKeyMissing", "configProblem", "peerSpeaksAnotherVersion")
+	w.expect("departed", "Failed to release lease", "gossipKeyMissing", "configProblem", "peerSpeaksAnotherVersion")
 	w.expect(withoutAPI...)
 	w.t.Cleanup(func() {
 		if err := lab.install(); err != nil {
