@@ -141,6 +141,9 @@ func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
 	case s.Problem: // The first line names one cause.
 	case len(known) > 0:
 		s.Summary += fmt.Sprintf("; %s is announced by BGP to %s, by %d of %d nodes", o.IP, list(routers), len(known), len(r.by))
+		if v.objects[o.Service].Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+			s.Summary += ", and its clients keep their endpoint only if the routers choose a node by the client's address alone, without ports (sessionAffinity)"
+		}
 	case len(unsure) > 0:
 		s.Summary += fmt.Sprintf("; whether a router knows %s is unknown", o.IP)
 	default:
