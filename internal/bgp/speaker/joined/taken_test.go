@@ -24,8 +24,9 @@ protocol bgp { local 192.0.2.1 port 1179 as 65000; neighbor 192.0.2.2 port 179 a
 `, restart))
 		}
 	}
-	frr := func() *bgptest.Router {
-		return bgptest.FRR(t, bgptest.Here(t), `
+	frr := func(restart string) func() *bgptest.Router {
+		return func() *bgptest.Router {
+			return bgptest.FRR(t, bgptest.Here(t), fmt.Sprintf(`
 router bgp 65000
  bgp router-id 192.0.2.1
  no bgp ebgp-requires-policy
@@ -33,11 +34,12 @@ router bgp 65000
  bgp graceful-restart preserve-fw-state
  neighbor 192.0.2.2 remote-as 64514
  neighbor 192.0.2.2 timers connect 1
- neighbor 192.0.2.2 graceful-restart
+ neighbor 192.0.2.2 graceful-restart%s
  address-family ipv4 unicast
   network 198.51.100.1/32
  exit-address-family
-`)
+`, restart))
+		}
 	}
 	for _, tt := range []struct {
 		name  string
@@ -45,7 +47,8 @@ router bgp 65000
 	}{
 		{"BIRD with graceful restart", bird("on")},
 		{"BIRD without graceful restart", bird("off")},
-		{"FRR with graceful restart", frr},
+		{"FRR with graceful restart", frr("")},
+		{"FRR without graceful restart", frr("-disable")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wire, here, there := bgptest.NewSegment(t), bgptest.Here(t), bgptest.NewNamespace(t)
