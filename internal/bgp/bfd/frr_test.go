@@ -28,10 +28,15 @@ type lab struct {
 // and fe80::1 on eth0. The router has the addresses that end in 2, and runs config.
 func newLab(t testing.TB, config string) *lab {
 	t.Helper()
+	return newLabWith(t, bgptest.Suite{}, config)
+}
+
+func newLabWith(t testing.TB, suite bgptest.Suite, config string) *lab {
+	t.Helper()
 	l := &lab{t: t, wire: bgptest.NewSegment(t), space: bgptest.NewNamespace(t)}
 	l.wire.Join(bgptest.Here(t), "eth0", "192.0.2.1/24", "2001:db8::1/64", "fe80::1/64")
 	l.port = l.wire.Join(l.space, "eth0", "192.0.2.2/24", "2001:db8::2/64", "fe80::2/64")
-	l.router = bgptest.FRR(t, l.space, config)
+	l.router = suite.FRR(t, l.space, config)
 	l.engine = newEngine(t)
 	return l
 }
@@ -343,46 +348,58 @@ func TestANewSessionOfTheRouterIsNoFailure(t *testing.T) {
 	l.router.AwaitSays("show bfd peers", "Status: up")
 }
 
-// Because FRR creates its session anew, a BFD session should start only after BGP is up.
-func TestASessionThatBeginsAfterBGPDoesNotFlap(t *testing.T) {
-	l := newLab(t, bgpPeer)
-	if l.beginsWithBFD() {
-		t.Skip("this FRR begins BGP only after BFD: see TestARouterThatWaitsForBFDGetsItsSessions")
+// BFD beside a BGP session works with each version of FRR. In short, the version is that of this machine.
+func TestBFDBesideBGPComesUp(t *testing.T) {
+	versions := map[string]bgptest.Suite{"this machine": {}}
+	if !testing.Short() {
+		versions = map[string]bgptest.Suite{"FRR 8.4": bgptest.Debian(t, "bookworm"), "FRR 10.3": bgptest.Debian(t, "trixie")}
 	}
+	for name, suite := range versions {
+		t.Run(name, func(t *testing.T) {
+			l := newLabWith(t, suite, bgpPeer)
+			if l.beginsWithBFD() {
+				l.bfdFirst()
+			} else {
+				l.bgpFirst()
+			}
+		})
+	}
+}
+
+// bgpFirst begins BFD after BGP is up, because FRR then creates its BFD session anew. The session does not flap.
+func (l *lab) bgpFirst() {
+	l.t.Helper()
 	l.speak()
 	l.router.AwaitSays("show bgp neighbors 192.0.2.1", "BGP state = Established")
 	l.router.AwaitSays("show bfd peers", "peer 192.0.2.1 local-address 192.0.2.2") // created anew
-	set(t, l.engine, to("192.0.2.2", 300*time.Millisecond, 60))
-	await(t, l.engine, "192.0.2.2", Up)
+	set(l.t, l.engine, to("192.0.2.2", 300*time.Millisecond, 60))
+	await(l.t, l.engine, "192.0.2.2", Up)
 	l.router.AwaitSays("show bfd peers", "peer 192.0.2.1 local-address 192.0.2.2")
 	l.router.AwaitSays("show bfd peers", "Status: up")
 	if !bgptest.Eventually(func() bool { return status(l.engine, "192.0.2.2").Received > 10 }) {
-		t.Error("the session receives no packets")
+		l.t.Error("the session receives no packets")
 	}
 	if got := status(l.engine, "192.0.2.2"); got.Ups != 1 || got.Downs != 0 {
-		t.Errorf("the session came up %d times and went down %d times, want 1 and 0", got.Ups, got.Downs)
+		l.t.Errorf("the session came up %d times and went down %d times, want 1 and 0", got.Ups, got.Downs)
 	}
 	l.router.AwaitSays("show bgp neighbors 192.0.2.1", "Connections established 1; dropped 0")
 }
 
-// FRR 10 does not begin BGP while BFD is down, even without strict mode (FRR pull request 22017). So the
-// speaker begins BFD when BGP has not come up for a while. FRR creates its session anew then, which may
-// end BGP once. For the speaker that is no failure of the path, and both come back.
-func TestARouterThatWaitsForBFDGetsItsSessions(t *testing.T) {
-	l := newLab(t, bgpPeer)
-	if !l.beginsWithBFD() {
-		t.Skip("this FRR begins BGP without BFD: see TestASessionThatBeginsAfterBGPDoesNotFlap")
-	}
+// bfdFirst begins BFD while BGP does not come up, as the speaker does after a while: FRR 10 does not begin BGP while
+// BFD is down, even without strict mode (FRR pull request 22017). FRR creates its session anew when BGP comes up, which
+// may end BGP once. For the speaker that is no failure of the path, and both come back.
+func (l *lab) bfdFirst() {
+	l.t.Helper()
 	l.speak()
-	set(t, l.engine, to("192.0.2.2", 300*time.Millisecond, 60))
-	await(t, l.engine, "192.0.2.2", Up)
+	set(l.t, l.engine, to("192.0.2.2", 300*time.Millisecond, 60))
+	await(l.t, l.engine, "192.0.2.2", Up)
 	l.router.AwaitSays("show bfd peers", "peer 192.0.2.1 local-address 192.0.2.2") // created anew
-	await(t, l.engine, "192.0.2.2", Up)
+	await(l.t, l.engine, "192.0.2.2", Up)
 	l.router.AwaitSays("show bfd peers", "Status: up")
 	l.router.AwaitSays("show bgp neighbors 192.0.2.1", "BGP state = Established")
 	for len(l.engine.Events()) > 0 {
 		if e := <-l.engine.Events(); e.Failed() {
-			t.Errorf("the event %+v counts as a failure of the path", e)
+			l.t.Errorf("the event %+v counts as a failure of the path", e)
 		}
 	}
 }
