@@ -47,7 +47,7 @@ test-all: ## everything: all packages, releases, the allocator's model, and all 
 	@$(call timed,the lab,$(MAKE) test-lab)
 	@$(call timed,a release,$(MAKE) test-release)
 	@$(call timed,the model of the allocator for $(SOAK) s,$(MAKE) soak)
-	@$(call timed,all scenes,$(MAKE) e2e)
+	@$(call timed,all scenes,CHURN=2m $(MAKE) e2e)
 
 ##@ Rings of tests
 

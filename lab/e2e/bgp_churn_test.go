@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,16 +22,26 @@ import (
 
 // Promise: what happens to one Service changes no route of another.
 
-const (
-	// steady is the number of Services that stay. perSecond is how many others come and go, if the machine is fast enough.
-	steady, perSecond = 150, 20
-	// churning is how long they do.
-	churning = 20 * time.Second
-	// hands create and delete Services at the same time.
-	hands = 10
-)
+// hands create and delete Services at the same time.
+const hands = 10
+
+// churnFor returns the number of Services that stay, and how many others come and go each second, and for how long, if
+// the machine is fast enough. CHURN=2m asks for the long form.
+func churnFor(t *testing.T) (steady, perSecond int, churning time.Duration) {
+	long := os.Getenv("CHURN")
+	if long == "" {
+		return 150, 20, 20 * time.Second
+	}
+	churning, err := time.ParseDuration(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 450, 30, churning
+}
 
 func TestChurnOfServicesMovesNoOtherRoute(t *testing.T) {
+	steady, perSecond, churning := churnFor(t)
+	pause := time.Second / time.Duration(perSecond)
 	w := newWorldFor(t, 15*time.Minute)
 	w.group("e2e-many", `{remote: {v4pools: [{subnet: 10.241.0.0/16, pool: 10.241.0.0/16, aggregation: /32}],
     v6pools: [{subnet: "fd00:10:241::/64", pool: "fd00:10:241::/64", aggregation: /128}]}}`)
@@ -50,7 +61,7 @@ func TestChurnOfServicesMovesNoOtherRoute(t *testing.T) {
 	began := time.Now()
 	total := perSecond * int(churning/time.Second)
 	w.inHands(total+perSecond, func(i int) error {
-		time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / perSecond)))
+		time.Sleep(time.Until(began.Add(time.Duration(i) * pause)))
 		name := func(i int) string { return fmt.Sprintf("comes-%04d", i) }
 		if i < total {
 			if err := w.create(name(i)); err != nil {
