@@ -102,8 +102,8 @@ type PeerConfig struct {
 	// external means any autonomous system but the node's own, and internal means
 	// the node's own. It must be set here or in the peer group; otherwise the
 	// neighbor is left out. A neighbor in the node's own autonomous system
-	// although the word is external has no session: the node tries again after 1,
-	// 2, 4, 8, 16 and then every 30 minutes.
+	// although the word is external has no session: the node tries again after
+	// five minutes.
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(external|internal)$`
