@@ -10,119 +10,36 @@ import (
 	"purelb.io/purelb/internal/testing/expect"
 )
 
-// three has an external neighbor, one in the nodes' AS, and one that expects another AS of the nodes.
-const three = `{global: {asn: 64512}, peerGroups: [{config: {peerGroupName: tor, peerAsn: 64513, localAsn: 64600}}],
-	neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 64513}}, {config: {neighborAddress: 192.0.2.2, peerAsn: 64512}}, {config: {neighborAddress: 192.0.2.3, peerGroup: tor}}]}`
-
-// one returns an advertisement to some neighbors.
-func one(peers string, set func(*peering.Advertisement)) peering.Advertisement {
-	a := peering.Advertisement{Peers: strings.Fields(peers)}
-	set(&a)
-	return a
-}
-
-func tagged(n uint32) func(*peering.Advertisement) {
-	return func(a *peering.Advertisement) { a.Communities = []uint32{64512<<16 | n} }
-}
-
-func largely(text ...string) func(*peering.Advertisement) {
-	return func(a *peering.Advertisement) { a.LargeCommunities = text }
-}
-
-func med(n uint32) func(*peering.Advertisement) {
-	return func(a *peering.Advertisement) { a.MED = &n }
-}
-
-func preference(n uint32) func(*peering.Advertisement) {
-	return func(a *peering.Advertisement) { a.LocalPref = &n }
-}
-
-func prepend(n uint8) func(*peering.Advertisement) {
-	return func(a *peering.Advertisement) { a.Prepend = &n }
-}
-
-// given prints what the neighbors of three get of a group.
-func given(t *testing.T, n peering.Node, all ...peering.Advertisement) string {
-	t.Helper()
-	n.Name = "n"
-	n.Restricted = []peering.Restriction{{Group: "web", Mark: peering.ProfileOf("web"), Advertisements: all}}
-	d := peering.Decide(config(t, three), n, nil, nothing)
-	var b strings.Builder
-	for _, p := range d.State.Peers {
-		if o, there := p.Overrides[peering.ProfileOf("web")]; there {
-			fmt.Fprintf(&b, "%s:%s\n", p.Name(), override(o))
-		}
-	}
-	for _, p := range d.Problems {
-		if strings.HasPrefix(p.Field, "ServiceGroup") {
-			fmt.Fprintln(&b, p)
-		}
-	}
-	return b.String()
-}
-
-func TestANeighborGetsWhatTheAdvertisementsSayThatNameIt(t *testing.T) {
-	many := make([]string, 64)
-	for i := range many {
-		many[i] = fmt.Sprintf("64512:1:%d", 100+i)
-	}
-	for _, tt := range []struct {
-		name string
-		node peering.Node
-		all  []peering.Advertisement
-		want string
-	}{
-		{name: "for all neighbors", all: []peering.Advertisement{one("", tagged(1))}, want: "192.0.2.1: communities [64512:1]\n192.0.2.2: communities [64512:1]\n192.0.2.3: communities [64512:1]\n"},
-		{name: "for an address", all: []peering.Advertisement{one("192.0.2.1", tagged(1))}, want: "192.0.2.1: communities [64512:1]\n"},
-		{name: "for a peer group", all: []peering.Advertisement{one("tor", med(5))}, want: "192.0.2.3: med=5\n"},
-		{
-			name: "communities of all that name the neighbor",
-			all:  []peering.Advertisement{one("192.0.2.1", tagged(2)), one("192.0.2.1 192.0.2.2", tagged(1)), one("192.0.2.1", largely("64512:1:1"))},
-			want: "192.0.2.1: communities [64512:1 64512:2] large [64512:1:1]\n192.0.2.2: communities [64512:1]\n",
-		},
-		{
-			name: "a number of the first that sets it",
-			all:  []peering.Advertisement{one("192.0.2.1", tagged(1)), one("192.0.2.1 tor", med(7)), one("", med(9))},
-			want: "192.0.2.1: communities [64512:1] med=7\n192.0.2.2: med=9\n192.0.2.3: med=7\n",
-		},
-		{name: "0 is a number too", all: []peering.Advertisement{one("tor", med(0)), one("tor", med(9)), one("192.0.2.1", prepend(0)), one("192.0.2.1", prepend(3))}, want: "192.0.2.3: med=0\n"},
-		{name: "a longer path", all: []peering.Advertisement{one("", prepend(2))}, want: "192.0.2.1: prepend x2\n192.0.2.3: prepend x2\n"},
-		{name: "a local preference only within the AS", all: []peering.Advertisement{one("", preference(200))}, want: "192.0.2.2: pref=200\n"},
-		{
-			name: "a draining node keeps its request", node: peering.Node{Draining: true}, all: []peering.Advertisement{one("192.0.2.1 192.0.2.2", tagged(1)), one("", preference(200))},
-			want: "192.0.2.1: communities [64512:1 65535:0]\n192.0.2.2: communities [64512:1 65535:0]\n",
-		},
-		{name: "another node's neighbor", all: []peering.Advertisement{one("192.0.2.9", med(1))}, want: ""},
-		{
-			name: "more than a route can have", all: []peering.Advertisement{one("tor", largely(many...)), one("tor", largely("64512:1:900"))},
-			want: "192.0.2.3: large [" + strings.Join(many, " ") + "]\nServiceGroup web: the advertisements to 192.0.2.3 have 65 communities together, so those after the first 64 are left out: remove some\n",
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) { expect.Equal(t, "what neighbors get", given(t, tt.node, tt.all...), tt.want) })
-	}
-}
-
+// One service sets attributes that the advertisements of its group set too.
 func TestAServicePrecedesTheAdvertisementsOfItsGroup(t *testing.T) {
+	seven, once := uint32(7), uint8(1)
 	group := peering.Restriction{Group: "web", Mark: peering.ProfileOf("web"), Advertisements: []peering.Advertisement{
-		one("192.0.2.1", tagged(1)), one("192.0.2.1", med(7)), one("192.0.2.1", prepend(1)),
+		{Attributes: peering.Attributes{Communities: []uint32{64512<<16 | 1}, LargeCommunities: []string{"1:1:1"}}}, {Attributes: peering.Attributes{MED: &seven}}, {Prepend: &once},
 	}}
-	seven := uint32(7)
+	sets := func(r peering.Restriction) (text string) {
+		for _, a := range r.Advertisements {
+			text += override(peering.Override{Communities: a.Communities, LargeCommunities: a.LargeCommunities, MED: a.MED, LocalPref: a.LocalPref})
+			text += when(a.Prepend != nil, " prepend")
+		}
+		return text
+	}
+	const all = " communities [64512:1] large [1:1:1] med=7 prepend"
 	for _, tt := range []struct {
 		name, want string
 		service    peering.Attributes
 	}{
-		{"nothing", "192.0.2.1: communities [64512:1] med=7 prepend x1\n", peering.Attributes{}},
-		{"communities", "192.0.2.1: med=7 prepend x1\n", peering.Attributes{Communities: []uint32{1}}},
-		{"no communities", "192.0.2.1: med=7 prepend x1\n", peering.Attributes{Communities: []uint32{}}},
-		{"all", "192.0.2.1: prepend x1\n", peering.Attributes{Communities: []uint32{1}, LargeCommunities: []string{"1:1:1"}, MED: &seven, LocalPref: &seven}},
+		{"nothing", all, peering.Attributes{}},
+		{"communities", " large [1:1:1] med=7 prepend", peering.Attributes{Communities: []uint32{1}}},
+		{"no communities", " large [1:1:1] med=7 prepend", peering.Attributes{Communities: []uint32{}}},
+		{"all", " prepend", peering.Attributes{Communities: []uint32{1}, LargeCommunities: []string{"1:1:1"}, MED: &seven, LocalPref: &seven}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := group.Without(tt.service)
-			expect.Equal(t, "what neighbors get", given(t, peering.Node{}, r.Advertisements...), tt.want)
+			expect.Equal(t, "what advertisements set", sets(r), tt.want)
 			expect.Equal(t, "the mark is that of the group", r.Mark == group.Mark, tt.name == "nothing")
 		})
 	}
-	expect.Equal(t, "what the group sets afterwards", given(t, peering.Node{}, group.Advertisements...), "192.0.2.1: communities [64512:1] med=7 prepend x1\n")
+	expect.Equal(t, "what the group sets afterwards", sets(group), all)
 }
 
 func TestAnAddressIsAnnouncedByTheRoutesOfItsAdvertisements(t *testing.T) {

@@ -61,7 +61,7 @@ func TestAnnotationsBecomeAttributes(t *testing.T) {
 				}
 			}
 			a, problems := peering.AttributesOf(written)
-			got := attributes(a) + "\n" + complaints(peering.Decision{Problems: problems})
+			got := attributes(a) + "\n" + print(peering.Decision{Problems: problems})
 			if diff := cmp.Diff(trimmed(tt.want), trimmed(got)); diff != "" {
 				t.Errorf("the result differs (-want +got):\n%s", diff)
 			}
@@ -84,7 +84,7 @@ func TestLongListsOfCommunitiesAreShortened(t *testing.T) {
 	}
 	want := "ParseError metadata.annotations[purelb.io/bgp-communities]: there are 2000 elements, so those after the first 64 are left out: remove some\n" +
 		"ParseError metadata.annotations[purelb.io/bgp-large-communities]: there are 2000 elements, so those after the first 64 are left out: remove some\n"
-	if diff := cmp.Diff(want, complaints(peering.Decision{Problems: problems})); diff != "" {
+	if diff := cmp.Diff(want, print(peering.Decision{Problems: problems})); diff != "" {
 		t.Errorf("the problems differ (-want +got):\n%s", diff)
 	}
 	if _, problems := peering.AttributesOf(map[string]string{peering.AnnotationCommunities: strings.Join(communities[:most], ",")}); len(problems) > 0 {
@@ -97,7 +97,7 @@ func TestServicesOverrideTheAttributesOfTheirGroup(t *testing.T) {
 	group, problems := peering.ParseAttributes([]string{"64512:1"}, []string{"1:2:3", "x"}, &med, &low)
 	want := "ParseError largeCommunities[1]: \"x\" is not a large community: write three numbers from 0 to 4294967295, such as 64512:100:1\n" +
 		"ParseError localPreference: \"-1\" is not a number from 0 to 4294967295\n"
-	if diff := cmp.Diff(want, complaints(peering.Decision{Problems: problems})); diff != "" {
+	if diff := cmp.Diff(want, print(peering.Decision{Problems: problems})); diff != "" {
 		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
 	own, _ := peering.ParseAttributes([]string{"no-export"}, nil, nil, &pref)
@@ -132,7 +132,7 @@ func TestAddressesBecomeRoutes(t *testing.T) {
 		on("2001:db8::1/128"), on("198.51.100.9/24"), on("198.51.100.5/24"), on("198.51.100.7/24"),
 		on("198.51.100.7/32"), on("198.51.100.5/24"),
 	}
-	print := func(routes []peering.Route) string {
+	printed := func(routes []peering.Route) string {
 		text := ""
 		for _, r := range routes {
 			text += strings.TrimSpace(fmt.Sprintf("%s %s", r.Prefix, attributes(r.Attributes))) + "\n"
@@ -140,15 +140,15 @@ func TestAddressesBecomeRoutes(t *testing.T) {
 		return text
 	}
 	want := "198.51.100.0/24 0:7\n198.51.100.7/32 0:7\n2001:db8::1/128\n"
-	if diff := cmp.Diff(want, print(peering.Routes(imported, said, false))); diff != "" {
+	if diff := cmp.Diff(want, printed(peering.Routes(imported, said, false))); diff != "" {
 		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
 	want = "198.51.100.0/24 0:7 65535:0 pref 0\n198.51.100.7/32 0:7 65535:0 pref 0\n2001:db8::1/128 65535:0 pref 0\n"
-	if diff := cmp.Diff(want, print(peering.Routes(imported, said, true))); diff != "" {
+	if diff := cmp.Diff(want, printed(peering.Routes(imported, said, true))); diff != "" {
 		t.Errorf("the result differs (-want +got):\n%s", diff)
 	}
 	want = "198.51.100.0/24 0:7\n198.51.100.7/32 0:7\n2001:db8::1/128\n"
-	if diff := cmp.Diff(want, print(peering.Routes(imported, said, false))); diff != "" {
+	if diff := cmp.Diff(want, printed(peering.Routes(imported, said, false))); diff != "" {
 		t.Errorf("after draining, the routes differ: %s", diff)
 	}
 	if shared[1] != 99 {

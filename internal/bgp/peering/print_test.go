@@ -2,6 +2,7 @@ package peering_test
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -15,9 +16,12 @@ import (
 
 // node is the node of the tables: dual stack, in rack 1.
 var node = peering.Node{
-	Name:        "node-a",
-	Labels:      map[string]string{"rack": "1"},
-	Annotations: map[string]string{"example.com/router-id": "192.0.2.77", "example.com/broken": "fe80::1"},
+	Name:   "node-a",
+	Labels: map[string]string{"rack": "1", "example.com/asn": "64700", "example.com/address": "192.0.2.11"},
+	Annotations: map[string]string{
+		"example.com/router-id": "192.0.2.77", "example.com/broken": "fe80::1", "example.com/asn": "4200000001",
+		"example.com/address": "2001:db8::11", "example.com/name": "rack", "example.com/trans": "23456",
+	},
 	InternalIPs: ips("192.0.2.10", "2001:db8::10"),
 	ExternalIPs: ips("203.0.113.10"),
 }
@@ -94,6 +98,15 @@ func print(d peering.Decision) string {
 		line("peer %s %s%s%s%s%s", p.Name(), options(p.Options), when(p.Port != 0, fmt.Sprintf(" port %d", p.Port)),
 			when(p.AdminDown, " down"),
 			when(len(p.NextHops) > 0, fmt.Sprintf(" hops %v", p.NextHops)), when(len(p.Mute) > 0, fmt.Sprintf(" mute %v", p.Mute)))
+		for _, group := range p.Groups {
+			line("  gets %s", group)
+		}
+		for _, mark := range slices.Sorted(maps.Keys(p.Overrides)) {
+			line("  gets %s with%s", mark, override(p.Overrides[mark]))
+		}
+	}
+	for _, group := range d.Unnamed {
+		line("no neighbor gets %s", group)
 	}
 	if d.State.Learns {
 		line("learn all but %v", d.State.Own)

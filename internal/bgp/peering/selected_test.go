@@ -22,14 +22,6 @@ func born(t *testing.T, second int64, name, spec string) bgpv1.BGPConfiguration 
 	return c
 }
 
-func firstSet(problems []peering.Problem) string {
-	var all []string
-	for _, p := range problems {
-		all = append(all, p.String())
-	}
-	return strings.Join(all, "\n")
-}
-
 const (
 	rackA     = "nodeSelector: {matchLabels: {rack: a}}, "
 	rackB     = "nodeSelector: {matchLabels: {rack: b}}, "
@@ -118,5 +110,25 @@ func TestWithoutNodesASelectorMayBeInEffect(t *testing.T) {
 	for i, want := range []string{"", "", "nodes use the BGPConfiguration default"} {
 		got, _, _ := strings.Cut(cluster.OutOfEffect(&cluster.Configs[i]), ",")
 		expect.Equal(t, cluster.Configs[i].Name, got, want)
+	}
+}
+
+func TestUnknownPeersOfGroupsAreReported(t *testing.T) {
+	all := []bgpv1.BGPConfiguration{
+		born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborAddress: 192.0.2.1, peerAsn: 65001}}]}"),
+		born(t, 1, "b", "{"+rackB+"global: {asn: 65000}, peerGroups: [{config: {peerGroupName: tor}}], neighbors: [{config: {neighborInterface: eth1}}]}"),
+	}
+	unknown := peering.UnknownPeers(all, []string{"192.0.2.1", "tor", "eth1", "192.0.2.9", "spine", "%"})
+	if got := strings.Join(unknown, " "); got != "192.0.2.9 spine %" {
+		t.Errorf("the unknown peers are %s", got)
+	}
+}
+
+// Each node has its own gateway, so any address may be the address of a gateway.
+func TestAddressesOfGatewaysAreKnownPeers(t *testing.T) {
+	all := []bgpv1.BGPConfiguration{born(t, 1, "default", "{global: {asn: 65000}, neighbors: [{config: {neighborGateway: ipv4, peerAsn: 65001}}]}")}
+	unknown := peering.UnknownPeers(all, []string{"192.0.2.1", "2001:db8::1", "eth1"})
+	if got := strings.Join(unknown, " "); got != "2001:db8::1 eth1" {
+		t.Errorf("unknown: %s", got)
 	}
 }
