@@ -3,6 +3,7 @@ package peering
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -27,6 +28,8 @@ const (
 type Report struct {
 	Node string
 	Now  time.Time
+	// Whole says that the lists of the status have all entries.
+	Whole bool
 	// Unconfigured says that there is no BGPConfiguration. Leaving says that the speaker is
 	// about to end.
 	Unconfigured, Leaving bool
@@ -353,7 +356,7 @@ func (in Report) netlinkImport() *bgpv1.NodeImport {
 	slices.SortFunc(imported, func(a, b Imported) int {
 		return cmp.Or(trueLast(announced.has(a.Address), announced.has(b.Address)), byRoute(a, b))
 	})
-	imported, out.Truncated = first(imported, mostListed)
+	imported, out.Truncated = first(imported, in.most())
 	for _, i := range imported {
 		out.ImportedAddresses = append(out.ImportedAddresses, bgpv1.ImportedAddress{
 			Address: i.Address.String(), Interface: i.Interface, InRIB: announced.has(i.Address),
@@ -373,6 +376,14 @@ func trueLast(a, b bool) int {
 	return 1
 }
 
+// most returns how many entries a list of the status may have.
+func (in Report) most() int {
+	if in.Whole {
+		return math.MaxInt
+	}
+	return mostListed
+}
+
 // first returns the beginning of a list, and whether there is more.
 func first[T any](list []T, most int) ([]T, bool) {
 	if len(list) > most {
@@ -384,7 +395,7 @@ func first[T any](list []T, most int) ([]T, bool) {
 func (in Report) rib() *bgpv1.NodeRIB {
 	out := &bgpv1.NodeRIB{LocalRouteCount: int32(len(in.Local)), ReceivedRouteCount: int32(len(in.Learned))}
 	out.LocalRanges = ranges(in.Local)
-	local, moreLocal := first(in.Local, mostListed)
+	local, moreLocal := first(in.Local, in.most())
 	for _, r := range local {
 		self := netip.IPv6Unspecified()
 		if r.Prefix.Addr().Is4() {
@@ -396,7 +407,7 @@ func (in Report) rib() *bgpv1.NodeRIB {
 			Weight:      int64(r.Attributes.Weight),
 		})
 	}
-	learned, moreLearned := first(in.Learned, mostListed)
+	learned, moreLearned := first(in.Learned, in.most())
 	for _, r := range learned {
 		out.ReceivedRoutes = append(out.ReceivedRoutes, bgpv1.RIBRoute{
 			Prefix: r.Prefix.String(), NextHop: text(r.NextHop), FromPeer: text(r.From),
@@ -468,7 +479,7 @@ func (in Report) netlinkExport() *bgpv1.NodeExport {
 	slices.SortFunc(exported, func(a, b Exported) int {
 		return cmp.Or(trueLast(a.Installed, b.Installed), cmp.Compare(a.Table, b.Table), a.Prefix.Compare(b.Prefix), cmp.Compare(a.Metric, b.Metric))
 	})
-	exported, out.Truncated = first(exported, mostListed)
+	exported, out.Truncated = first(exported, in.most())
 	for _, e := range exported {
 		out.ExportedRoutes = append(out.ExportedRoutes, bgpv1.ExportedRoute{
 			Prefix: e.Prefix.String(), Table: tableName(e.Table), Metric: int64(e.Metric), Installed: e.Installed, Reason: e.Reason,

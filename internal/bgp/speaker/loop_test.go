@@ -369,6 +369,15 @@ func TestAnIdleSpeakerReportsNothing(t *testing.T) {
 	})
 }
 
+func TestTheStateListsAllRoutes(t *testing.T) {
+	inWorld(t, oneNeighbor, func(w *world) {
+		w.kernel.hold("kube-lb0", strings.Fields("203.0.113.1/32 203.0.113.2/32 203.0.113.3/32 203.0.113.4/32 203.0.113.5/32 203.0.113.6/32")...)
+	}, func(w *world) {
+		listed := len(w.reports.last().Status.RIB.LocalRoutes)
+		expect.Equal(t, "routes in the status and in /state", fmt.Sprint(listed, strings.Count(w.state(), `"nextHop"`)), "5 6")
+	})
+}
+
 func TestTheProbesDoNotDependOnNeighbors(t *testing.T) {
 	inWorld(t, oneNeighbor, func(w *world) { w.cluster.missing = true }, func(w *world) {
 		if w.speaker.Ready() == nil {

@@ -2,7 +2,6 @@ package speaker
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -34,7 +33,6 @@ type standing struct {
 	announceable announceable
 	bfd          []bfd.Status
 	drain        drain
-	weights      map[netip.Addr]uint32
 }
 
 // bfdStates returns the states of BFD sessions, by the names of the neighbors.

@@ -77,7 +77,7 @@ func (s *Speaker) publishStanding(st standing, report NodeReport) {
 	s.publishing.last = report.Status
 	s.Reports.Node(report)
 	s.Metrics.observe(&st, report.Status.Healthy)
-	s.show(st, report)
+	s.published.Store(&published{st, report.Status})
 }
 
 // sinceOf returns since when there are addresses of each family. before is the result of the last time.
@@ -102,7 +102,7 @@ func (s *Speaker) standing(now time.Time) standing {
 			Neighbors: s.shownNeighbors(), Interfaces: s.facts.interfaces, Learned: s.facts.learned, Exported: s.exports.done.routes,
 		},
 		config: s.input.Config, effect: g.applied.Decision, running: g.running, problems: g.problems(), outOfSync: s.imports.outOfSync,
-		announceable: s.announceable(g.applied.input.Attributes), bfd: s.facts.bfd, drain: s.drain, weights: s.input.Weights,
+		announceable: s.announceable(g.applied.input.Attributes), bfd: s.facts.bfd, drain: s.drain,
 	}
 	if d := st.Decision; st.running && (!d.OK || !st.Pending.IsZero()) {
 		st.Decision = st.effect // the earlier decision is still in effect

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,23 +33,27 @@ func (s *Speaker) HealthHandler(written func() error) http.Handler {
 	return mux
 }
 
+// published is what the speaker published last.
+type published struct {
+	standing
+	status bgpv1.BGPNodeStatusStatus
+}
+
 // stateShown is the answer of /state. It contains no passwords, because it shows neither the input
-// nor the options of the server's state.
+// nor the options of the server's state. Its status lists everything that the BGPNodeStatus counts.
 type stateShown struct {
-	Node       string            `json:"node"`
-	At         time.Time         `json:"at"`
-	Config     string            `json:"config,omitempty"`
-	Generation int64             `json:"generation,omitempty"`
-	Running    bool              `json:"running"`
-	Draining   string            `json:"draining,omitempty"`
-	Withdrawn  bool              `json:"withdrawn,omitempty"`
-	Problems   []peering.Problem `json:"problems,omitempty"`
-	Failures   []string          `json:"failures,omitempty"`
-	Peers      []peerShown       `json:"peers"`
-	BFD        []bfdShown        `json:"bfd"`
-	// Weights has the weights of all announced addresses. The status shows only a few routes.
-	Weights map[netip.Addr]uint32     `json:"weights,omitempty"`
-	Status  bgpv1.BGPNodeStatusStatus `json:"status"`
+	Node       string                    `json:"node"`
+	At         time.Time                 `json:"at"`
+	Config     string                    `json:"config,omitempty"`
+	Generation int64                     `json:"generation,omitempty"`
+	Running    bool                      `json:"running"`
+	Draining   string                    `json:"draining,omitempty"`
+	Withdrawn  bool                      `json:"withdrawn,omitempty"`
+	Problems   []peering.Problem         `json:"problems,omitempty"`
+	Failures   []string                  `json:"failures,omitempty"`
+	Peers      []peerShown               `json:"peers"`
+	BFD        []bfdShown                `json:"bfd"`
+	Status     bgpv1.BGPNodeStatusStatus `json:"status"`
 }
 
 type peerShown struct {
@@ -73,12 +76,14 @@ type bfdShown struct {
 	LastError  string        `json:"lastError,omitempty"`
 }
 
-// show sets the answer of /state.
-func (s *Speaker) show(st standing, report NodeReport) {
-	shown := &stateShown{
+// shown returns the answer of /state.
+func (st published) shown() stateShown {
+	st.Whole = true
+	shown := stateShown{
 		Node: st.Node, At: st.Now, Running: st.running, Draining: st.drain.Reason, Withdrawn: st.drain.withdrawn,
-		Problems: st.problems, Failures: st.Failures, Status: report.Status, Weights: st.weights, Peers: []peerShown{}, BFD: []bfdShown{},
+		Problems: st.problems, Failures: st.Failures, Status: peering.NodeStatus(st.Report, st.status), Peers: []peerShown{}, BFD: []bfdShown{},
 	}
+	shown.Status.HeartbeatSeconds = st.status.HeartbeatSeconds
 	if st.config != nil {
 		shown.Config, shown.Generation = st.config.Namespace+"/"+st.config.Name, st.config.Generation
 	}
@@ -97,19 +102,19 @@ func (s *Speaker) show(st standing, report NodeReport) {
 			b.Peer.String(), b.State.String(), b.Remote.String(), b.Since, b.Diagnostic.String(), b.Detection, b.Downs, b.LastError,
 		})
 	}
-	s.shown.Store(shown)
+	return shown
 }
 
 func (s *Speaker) serveState(w http.ResponseWriter, _ *http.Request) {
-	shown := s.shown.Load()
-	if shown == nil {
+	last := s.published.Load()
+	if last == nil {
 		http.Error(w, "nothing is known yet", http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(shown)
+	_ = encoder.Encode(last.shown())
 }
 
 // stuckAfter is the duration of one turn after which the loop is considered stuck.

@@ -135,7 +135,7 @@ type Options struct {
 	Memory string
 }
 
-// Speaker is the BGP speaker of a node. Run owns all of its state except for pulse and shown.
+// Speaker is the BGP speaker of a node. Run owns all of its state except for pulse and published.
 type Speaker struct {
 	Options
 
@@ -171,7 +171,7 @@ type Speaker struct {
 	background  background
 	inputWriter inputWriter
 	pulse       process.Pulse
-	shown       atomic.Pointer[stateShown]
+	published   atomic.Pointer[published]
 }
 
 // New returns a Speaker that does nothing before Run.
