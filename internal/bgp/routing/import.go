@@ -34,9 +34,6 @@ const (
 // everything again every minute, when a message was lost, and when one of the interfaces
 // appeared, disappeared, or changed its name or state.
 func (k *Kernel) Import(ctx context.Context, patterns []string, change func(come, gone []peering.Imported)) error {
-	if err := checkPatterns(patterns); err != nil {
-		return err
-	}
 	// The subscription comes before the list, so that no change between them is missed.
 	sub, err := rtnetlink.Subscribe(k.buffer, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	if err != nil {
