@@ -12,14 +12,10 @@ import (
 
 // toThree is a configuration for two routers in another AS, and one in ours.
 func toThree() bgpv1.BGPConfigurationSpec {
-	spec := bgpv1.BGPConfigurationSpec{
+	return bgpv1.BGPConfigurationSpec{
 		Global:    bgpv1.Global{ASN: ourAS},
 		Neighbors: []bgpv1.Neighbor{neighborIn(routerAS, "192.0.2.2"), neighborIn(routerAS, "192.0.2.3"), neighborIn(ourAS, "192.0.2.4")},
 	}
-	for i := range spec.Neighbors {
-		spec.Neighbors[i].Timers = &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 30, ConnectRetry: 1}}
-	}
-	return spec
 }
 
 // advertised is a node with a group whose routes have the mark.
@@ -84,7 +80,7 @@ func TestTheLargestAdvertisementFitsIntoAMessage(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
 	most, longest := ^uint32(0), uint8(10)
-	full := peering.Attributes{MED: &most, LocalPref: &most}
+	full := peering.Attributes{MED: &most, LocalPref: &most, Weight: 1}
 	for i := range 64 {
 		full.Communities = append(full.Communities, uint32(65000<<16|i))
 		full.LargeCommunities = append(full.LargeCommunities, fmt.Sprintf("65000:0:%d", i))

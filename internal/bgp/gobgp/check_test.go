@@ -2,10 +2,8 @@ package gobgp
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/osrg/gobgp/v4/api"
@@ -34,63 +32,44 @@ func TestAWrongGlobalStartsNoServer(t *testing.T) {
 	}
 }
 
-// wrongOverride is one that GoBGP refuses.
-var wrongOverride = map[string]peering.Override{peering.ProfileOf("wrong"): {LargeCommunities: []string{"(("}}}
-
-func TestWrongPartsAreProblemsAndTheRestIsApplied(t *testing.T) {
-	const path = "spec.wrong"
-	tests := map[string]struct {
-		spoil func(*peering.State)
-		field string
-	}{
-		"neighbor on no interface": {func(s *peering.State) {
-			p := peer("192.0.2.7")
-			p.Path, p.Address, p.Interface = path, netip.MustParseAddr("fe80::1%nowhere0"), "nowhere0"
-			s.Peers = append(s.Peers, p)
-		}, path},
-		"a wrong large community": {func(s *peering.State) { s.Peers[0].Overrides = wrongOverride }, policyPath},
-	}
+func TestAWrongNeighborIsAProblemAndTheRestIsApplied(t *testing.T) {
 	newWorld(t)
 	s := newServer(t)
-	apply(t, s, state(peer("192.0.2.2")))
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			wrong := state(peer("192.0.2.2"))
-			tt.spoil(&wrong)
-			problems := tryApply(t, s, wrong)
-			if len(problems) == 0 {
-				t.Fatal("no problem")
-			}
-			for _, p := range problems {
-				if p.Field != tt.field || p.Message == "" || p.Reason == "" || p.Policies != (p.Field == policyPath) {
-					t.Errorf("problem %+v, want one of %s", p, tt.field)
-				}
-			}
-			if all := neighbors(t, s); len(all) != 1 || all[0].Address.String() != "192.0.2.2" {
-				t.Errorf("neighbors are %+v, want only the valid one", all)
-			}
-			if again := tryApply(t, s, wrong); fmt.Sprint(again) != fmt.Sprint(problems) {
-				t.Errorf("the second Apply returns %v, want %v", again, problems)
-			}
-			apply(t, s, state(peer("192.0.2.2")))
-		})
+	wrong := peer("192.0.2.7")
+	wrong.Address, wrong.Interface = netip.MustParseAddr("fe80::1%nowhere0"), "nowhere0"
+	for range 2 {
+		if p := tryApply(t, s, state(peer("192.0.2.2"), wrong)); len(p) != 1 || p[0].Field != wrong.Path || p[0].Message == "" || p[0].Reason == "" {
+			t.Errorf("the problems are %v, want one of %s", p, wrong.Path)
+		}
+		if all := neighbors(t, s); len(all) != 1 || all[0].Address.String() != "192.0.2.2" {
+			t.Errorf("neighbors are %+v, want only the valid one", all)
+		}
 	}
+	apply(t, s, state(peer("192.0.2.2")))
 }
 
-func TestWrongRoutesAreErrorsAndTheOthersAreAnnounced(t *testing.T) {
+// The policies in effect say nothing about new neighbors and routes. Routes that are not wanted go.
+func TestRefusedPoliciesAreAnErrorAndOnlyWithdraw(t *testing.T) {
+	newWorld(t)
 	s := newServer(t)
-	good := routes("198.51.100.1/32")
-	wrong := append(routes("198.51.100.1/24"), peering.Route{}, peering.Route{
-		Prefix: netip.MustParsePrefix("198.51.100.9/32"), Attributes: peering.Attributes{LargeCommunities: []string{"1:2"}},
-	})
-	for range 2 { // before and after the start of the server
-		if err := s.Announce(t.Context(), append(wrong, good...)); err == nil || strings.Count(err.Error(), "announce") != 3 {
-			t.Errorf("Announce returns %v, want three errors", err)
-		}
-		apply(t, s, state())
-		if len(s.routes) != 1 {
-			t.Errorf("the announced routes are %v, want %v", s.routes, good)
-		}
+	wanted := state(peer("192.0.2.2"))
+	wanted.Routes = routes("198.51.100.1/32", "198.51.100.2/32")
+	apply(t, s, wanted)
+	changed := peer("192.0.2.2")
+	changed.ASN = birdAS
+	next := state(changed, peer("192.0.2.3"))
+	next.Routes = routes("198.51.100.1/32", "198.51.100.3/32")
+	next.Peers[0].Overrides = map[string]peering.Override{peering.ProfileOf("wrong"): {LargeCommunities: []string{"(("}}}
+	if _, err := s.Apply(t.Context(), next, false); err == nil {
+		t.Error("GoBGP takes wrong policies")
+	}
+	if n := neighbors(t, s); len(n) != 1 || n[0].PeerASN != routerAS || len(s.routes) != 1 {
+		t.Errorf("the neighbors are %+v, and the routes %v; want the former one, and the route that both have", n, s.routes)
+	}
+	next.Peers[0].Overrides = nil
+	apply(t, s, next)
+	if n := neighbors(t, s); len(n) != 2 || n[0].PeerASN != birdAS || len(s.routes) != 2 {
+		t.Errorf("the neighbors are %+v, and the routes %v; want those of the State", n, s.routes)
 	}
 }
 

@@ -1,8 +1,7 @@
 // Package gobgp is the BGP server of this process. It brings GoBGP into the state that a
 // peering.State describes, originates routes, and reports neighbors and learned routes.
 //
-// It decides nothing. It refuses input that GoBGP would silently handle wrong or that makes
-// GoBGP panic.
+// It decides nothing.
 package gobgp
 
 import (
@@ -71,7 +70,8 @@ func New(log *slog.Logger) *Server {
 
 // Apply makes wanted the state of the server, which it starts if there is none. It returns the parts that it
 // cannot apply as problems with their paths, and applies the rest. The next Apply tries them again. A
-// Global that cannot be applied is an error, and changes nothing.
+// Global that cannot be applied is an error, and changes nothing. Policies that cannot be set are an error too, and
+// then Apply only withdraws routes.
 //
 // With restarting, this process tells the neighbors that it restarts, so that they keep the
 // routes that they learned from it (RFC 4724). It tells the peers that this call adds, and those that
@@ -95,8 +95,7 @@ func (s *Server) Apply(ctx context.Context, wanted peering.State, restarting boo
 		s.restarted = s.now()
 	}
 	a := application{Server: s, ctx: ctx, wanted: wanted, problems: problems}
-	a.apply()
-	return a.problems, s.engine.broken()
+	return a.problems, errors.Join(a.apply(), s.engine.broken())
 }
 
 // begin starts a server with g, if none runs. effective is g with the port and the addresses at which this

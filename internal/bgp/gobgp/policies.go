@@ -67,18 +67,17 @@ func (p policies) concerning(address netip.Addr, marks map[string]bool) []neighb
 // policyPath is the field of a problem with all policies. They follow from neighbors and ServiceGroups.
 const policyPath = "spec.neighbors"
 
-// policies sets all policies at once, and reports whether GoBGP accepted them. GoBGP sets all of
-// them or none. If it refuses them, the previous policies stay in effect.
-func (a *application) policies() bool {
+// policies sets all policies at once. GoBGP sets all of them or none. If it refuses them, the previous
+// policies stay in effect.
+func (a *application) policies() error {
 	next := policiesOf(a.wanted)
 	if !next.equal(a.found.policies) {
 		if err := a.engine.setPolicies(next); err != nil {
-			a.problems = append(a.problems, peering.Problem{Field: policyPath, Reason: reasonRefused, Message: err.Error(), Policies: true})
-			return false
+			return fmt.Errorf("set the policies: %w", err)
 		}
 	}
 	a.found.policies = next
-	return true
+	return nil
 }
 
 // refresh applies the policies again to the routes of those neighbors for which they changed. had are the

@@ -2,7 +2,6 @@ package gobgp
 
 import (
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -139,30 +138,4 @@ func TestRoutesDoNotWaitForNeighborsThatKeepNone(t *testing.T) {
 		t.Fatal(problems, err)
 	}
 	router.Await("198.51.100.1/32 via 192.0.2.1")
-}
-
-// A speaker that stands still for less than the hold time keeps its session. The router and the speaker may have
-// heard each other up to three seconds before.
-func TestASpeakerThatStandsStillKeepsItsSession(t *testing.T) {
-	w := newWorld(t)
-	router := w.frr("192.0.2.1", " neighbor 192.0.2.1 timers 3 9")
-	wanted := state(peer("192.0.2.2"))
-	wanted.Peers[0].Timers = peering.Timers{Hold: 9 * time.Second, Keepalive: 3 * time.Second, ConnectRetry: time.Second}
-	s := startSpeaker(t, orders{State: wanted, Routes: routes("198.51.100.1/32")})
-	router.Await("198.51.100.1/32 via 192.0.2.1")
-	events := router.Monitor()
-	signal := func(sig syscall.Signal) {
-		t.Helper()
-		if err := s.cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, d := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second} {
-		signal(syscall.SIGSTOP)
-		time.Sleep(d)
-		signal(syscall.SIGCONT)
-		time.Sleep(2 * time.Second)
-	}
-	events.Quiet(t)
-	router.AwaitSays("show bgp neighbors 192.0.2.1", "Connections established 1; dropped 0")
 }

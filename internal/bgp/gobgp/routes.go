@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
-	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"purelb.io/purelb/internal/bgp/peering"
 )
@@ -62,26 +61,16 @@ func (s *Server) Change(ctx context.Context, add []peering.Route, withdraw []net
 	return s.change(ctx, add, withdraw)
 }
 
-// change adds before it withdraws. It does not record a route that GoBGP refuses, so that the next
-// announcement tries it again.
+// change adds before it withdraws. It does not record routes that GoBGP refuses, so that the next
+// announcement tries them again.
 func (s *Server) change(_ context.Context, add []peering.Route, withdraw []netip.Prefix) error {
-	var errs []error
-	var valid []peering.Route
-	for _, r := range add {
-		if err := checkRoute(r); err != nil {
-			errs = append(errs, err)
-		} else {
-			valid = append(valid, r)
-		}
-	}
-	if err := s.originate(valid); err != nil {
-		errs = append(errs, err)
-	} else {
-		for _, r := range valid {
+	err := s.originate(add)
+	if err == nil {
+		for _, r := range add {
 			s.routes[r.Prefix] = r
 		}
 	}
-	return errors.Join(append(errs, s.withdraw(withdraw))...)
+	return errors.Join(err, s.withdraw(withdraw))
 }
 
 func (s *Server) withdraw(keys []netip.Prefix) error {
@@ -129,18 +118,6 @@ func (s *Server) tell(routes []peering.Route, do func(paths []*apiutil.Path) err
 		paths = append(paths, path)
 	}
 	return s.engine.call(func() error { return do(paths) })
-}
-
-func checkRoute(r peering.Route) error {
-	if !r.Prefix.IsValid() || r.Prefix.Addr().Is4In6() || r.Prefix.Masked() != r.Prefix {
-		return fmt.Errorf("announce %v: not a prefix", r.Prefix)
-	}
-	for _, text := range slices.Concat(r.Attributes.LargeCommunities, r.Attributes.Marks) {
-		if _, err := bgp.ParseLargeCommunity(text); err != nil {
-			return fmt.Errorf("announce %v: large community %q: %w", r.Prefix, text, err)
-		}
-	}
-	return nil
 }
 
 func sameAttributes(a, b peering.Attributes) bool {

@@ -1,7 +1,6 @@
 package gobgp
 
 import (
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"testing"
@@ -129,31 +128,6 @@ func TestAFailedReplacementKeepsTheOldRoute(t *testing.T) {
 	if got := s.routes[old[0].Prefix]; len(s.routes) != 1 || len(got.Attributes.Communities) > 0 {
 		t.Errorf("the routes are %v, want the old one", s.routes)
 	}
-}
-
-// BIRD takes no messages of more than 4,096 bytes (RFC 8654) by default. GoBGP panics for a route that
-// does not fit.
-func TestARouteWithAllAttributesFitsIntoAMessage(t *testing.T) {
-	w := newWorld(t)
-	router := w.bird("192.0.2.2", "192.0.2.1")
-	s := newServer(t)
-	med := uint32(1)
-	full := peering.Attributes{MED: &med, Weight: 1}
-	for i := range uint32(64) {
-		full.Communities = append(full.Communities, 65000<<16|i)
-		full.LargeCommunities = append(full.LargeCommunities, fmt.Sprintf("65000:0:%d", i))
-	}
-	all := routes("198.51.100.1/32", "2001:db8:1::1/128")
-	long := peering.ProfileOf("long")
-	for i := range all {
-		all[i].Attributes = full
-		all[i].Attributes.Marks = []string{long}
-	}
-	announce(t, s, all...)
-	p := birdPeer("192.0.2.2")
-	p.LocalASN, p.Overrides = ourAS, map[string]peering.Override{long: {Prepend: 255}}
-	apply(t, s, state(p))
-	router.Await("198.51.100.1/32 via 192.0.2.1", "2001:db8:1::1/128 via 2001:db8::1")
 }
 
 // GoBGP appends the large communities of a policy to those of the route. With spare capacity, the policies

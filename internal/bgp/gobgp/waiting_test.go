@@ -17,9 +17,6 @@ func TestARouteWithTheMarkOfAnUnknownGroupGoesToNoNeighbor(t *testing.T) {
 		Global:    bgpv1.Global{ASN: ourAS},
 		Neighbors: []bgpv1.Neighbor{neighborIn(routerAS, "192.0.2.2"), neighborIn(routerAS, "192.0.2.3")},
 	}
-	for i := range spec.Neighbors {
-		spec.Neighbors[i].Timers = &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 30, ConnectRetry: 1}}
-	}
 	naming := func(group string) peering.State {
 		return decided(t, spec, peering.Node{Restricted: []peering.Restriction{{Group: group, Mark: peering.MarkOf(group), Peers: []string{"192.0.2.2"}}}})
 	}
@@ -46,7 +43,6 @@ func TestARouteWhoseNextMarkLeavesANeighborOutIsWithdrawn(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1")
 	spec := bgpv1.BGPConfigurationSpec{Global: bgpv1.Global{ASN: ourAS}, Neighbors: []bgpv1.Neighbor{neighborIn(routerAS, "192.0.2.2")}}
-	spec.Neighbors[0].Timers = &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 30, ConnectRetry: 1}}
 	to := func(group, peer string) peering.State {
 		mark := peering.MarkOf(group)
 		state := decided(t, spec, peering.Node{Restricted: []peering.Restriction{{Group: group, Mark: mark, Peers: []string{peer}}}})

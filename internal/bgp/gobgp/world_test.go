@@ -238,7 +238,10 @@ func decided(t testing.TB, spec bgpv1.BGPConfigurationSpec, node peering.Node, o
 
 // neighborIn is a neighbor in the configuration.
 func neighborIn(as bgpv1.PeerASN, address string) bgpv1.Neighbor {
-	return bgpv1.Neighbor{Config: bgpv1.NeighborConfig{NeighborAddress: address, PeerConfig: bgpv1.PeerConfig{PeerASN: as}}}
+	return bgpv1.Neighbor{
+		Config:         bgpv1.NeighborConfig{NeighborAddress: address, PeerConfig: bgpv1.PeerConfig{PeerASN: as}},
+		SessionOptions: bgpv1.SessionOptions{Timers: &bgpv1.Timers{Config: bgpv1.TimersConfig{HoldTime: 30, ConnectRetry: 1}}},
+	}
 }
 
 // Announce sets all routes, also before Apply. The speaker does both by Apply.

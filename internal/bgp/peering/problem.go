@@ -43,9 +43,8 @@ type Problem struct {
 	Fatal bool
 	// Here means that the problem exists on this node and may not exist on another.
 	Here bool
-	// Policies means that the previous policies and routes stay in effect. Routes means that some routes
-	// are not announced.
-	Policies, Routes bool
+	// Routes means that some routes are not announced.
+	Routes bool
 }
 
 func (p Problem) String() string {

@@ -6,7 +6,6 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/intent"
-	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/nodes/ending"
 	"purelb.io/purelb/internal/testing/expect"
 )
@@ -15,9 +14,7 @@ import (
 func TestALeavingNodeWithdrawsDespiteFailures(t *testing.T) {
 	for name, fail := range map[string]func(*world){
 		"policies are refused": func(w *world) {
-			w.server.change(func(s *fakeServer) {
-				s.refuse = []peering.Problem{{Field: "spec.neighbors", Message: "refused", Policies: true}}
-			})
+			w.server.change(func(s *fakeServer) { s.refusesPolicies = true })
 			w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1")} })
 		},
 		"the kernel does not answer": func(w *world) {

@@ -28,6 +28,8 @@ type fakeServer struct {
 	routes  map[netip.Prefix]peering.Route
 	// began is the state of the server after the first Apply.
 	began string
+	// refusesPolicies lets Apply fail.
+	refusesPolicies bool
 	// stuck, if it is not nil, blocks Apply and Stop.
 	stuck     chan struct{}
 	refuse    []peering.Problem
@@ -68,16 +70,13 @@ func (s *fakeServer) Apply(ctx context.Context, wanted peering.State, restarting
 	if s.running && !reflect.DeepEqual(s.state.Global, wanted.Global) {
 		return nil, gobgp.ErrRestart
 	}
-	s.hold(wanted)
-	if slices.ContainsFunc(s.refuse, func(p peering.Problem) bool { return p.Policies }) {
-		wanted.Routes = slices.DeleteFunc(slices.Clone(wanted.Routes), func(r peering.Route) bool { // it only withdraws
-			_, there := s.routes[r.Prefix]
-			return !there
+	if s.refusesPolicies { // it only withdraws
+		maps.DeleteFunc(s.routes, func(key netip.Prefix, _ peering.Route) bool {
+			return wanted.Routes != nil && !peering.Contains(key, wanted.Waiting) && !slices.ContainsFunc(wanted.Routes, func(r peering.Route) bool { return r.Prefix == key })
 		})
-		for i, r := range wanted.Routes {
-			wanted.Routes[i] = s.routes[r.Prefix]
-		}
+		return nil, errFake
 	}
+	s.hold(wanted)
 	s.announce(wanted)
 	wanted.Routes, wanted.Waiting = nil, nil
 	s.state, s.running, s.stopped = wanted, true, ""

@@ -324,19 +324,13 @@ func (s *Speaker) finish(ctx context.Context, now time.Time, t *task) {
 func (s *Speaker) takeApplied(ctx context.Context, now time.Time, t *task) {
 	g := &s.governing
 	g.applying, g.news = false, true
-	has := func(is func(peering.Problem) bool) bool { return slices.ContainsFunc(t.problems, is) }
-	switch {
-	case t.refused != nil:
+	if t.refused != nil {
 		s.imports.stale = true
-	case g.running && has(func(p peering.Problem) bool { return p.Policies }):
-		g.applied.problems = t.problems // the server has the former policies and routes
-	default:
+	} else {
 		t.wanted.Routes, t.wanted.Waiting = nil, nil
 		g.applied, g.running, g.begun = applied{t.next, t.wanted, t.problems}, true, true
 		s.facts.askSoon(now)
-	}
-	if t.refused == nil {
-		s.announced(ctx, now, !has(func(p peering.Problem) bool { return p.Routes || p.Policies }), nil)
+		s.announced(ctx, now, !slices.ContainsFunc(t.problems, func(p peering.Problem) bool { return p.Routes }), nil)
 	}
 	pending := s.imports.pending
 	s.imports.pending = map[netip.Prefix]bool{}

@@ -11,7 +11,6 @@ import (
 
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/intent"
-	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -127,14 +126,12 @@ func TestRoutesWaitUntilTheServerHasThePolicy(t *testing.T) {
 	}, func(w *world) {
 		green := namingPeers("192.0.2.1")
 		green.Name, green.UID, green.Spec.Remote.V4Pool.Pool, green.Spec.Remote.V4Pool.Subnet = "green", "green", "198.51.100.0/24", "198.51.100.0/24"
-		w.server.change(func(s *fakeServer) {
-			s.refuse = []peering.Problem{{Field: "spec.policyDefinitions", Reason: "Refused", Message: "no", Policies: true}}
-		})
+		w.server.change(func(s *fakeServer) { s.refusesPolicies = true })
 		w.sees(func(s *intent.Snapshot) { s.Groups = []v2.ServiceGroup{namingPeers("192.0.2.1"), green} })
 		w.kernel.hold("kube-lb0", "203.0.113.1/32", "198.51.100.1/32")
 		settle()
 		expect.Equal(t, "routes with the old policies", w.server.marked(), "203.0.113.1/32")
-		w.server.change(func(s *fakeServer) { s.refuse[0].Policies = false })
+		w.server.change(func(s *fakeServer) { s.refusesPolicies = false })
 		pass(time.Minute)
 		expect.Equal(t, "routes with the new policies", w.server.marked(), "198.51.100.1/32 *, 203.0.113.1/32 *")
 	})
