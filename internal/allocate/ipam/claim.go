@@ -110,7 +110,8 @@ type Grant struct {
 	Object string
 }
 
-// Answer is the answer of a backend to one claim: a grant or an error, usually an *Error.
+// Answer is the answer of a backend to one claim: a grant or an error, usually an *Error. The grant
+// for a claim that names an address is that address.
 type Answer struct {
 	Grant Grant
 	Err   error

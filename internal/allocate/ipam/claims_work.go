@@ -206,19 +206,11 @@ func (c *Claims) Answered(h Holder, claims []Claim, answers []Answer, usable fun
 	return distinct(wanters), granted, c.settle(h)
 }
 
-// accepted notes that the backend granted e. A Service that has another address under the key keeps
-// it, and the granted one is given back.
+// accepted notes that the backend granted e. A usable grant was registered.
 func (c *Claims) accepted(e *claimed, grant Grant, usable func(Claim, netip.Addr) *Error) {
 	grant.Key, grant.Address = e.Key, plain(grant.Address)
-	switch registered := e.grant.Address == grant.Address; {
-	case e.usable && registered:
+	if e.usable && e.grant.Address == grant.Address {
 		c.grant(e, grant, true)
-		return
-	case e.usable && c.isHeld(e.grant.Address):
-		e.ask, e.failure = false, nil
-		if !c.isHeld(grant.Address) {
-			c.giveBack(e, grant.Address)
-		}
 		return
 	}
 	err := usable(e.Claim, grant.Address)

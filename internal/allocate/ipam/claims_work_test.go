@@ -146,27 +146,3 @@ func TestGrantIsNotReturnedDuringRegistration(t *testing.T) {
 	b.register()
 	b.send(webV4)
 }
-
-// The backend had lost the grant, and grants another address instead of registering it.
-func TestGrantInsteadOfARegistrationIsGivenBack(t *testing.T) {
-	b, r := adopted(t)
-	b.register()
-	b.answer(b.send(webV4), granted("203.0.113.8"))
-	b.released(b.returns("203.0.113.8"), nil)
-	b.gets(r, 1)
-	b.drop(r)
-	b.returns("203.0.113.7")
-}
-
-// The backend grants another address instead of registering the grant, and its answer is lost.
-func TestLostAnswerToARegistrationLeavesNoOrphan(t *testing.T) {
-	b, r := adopted(t)
-	b.register()
-	b.answer(b.send(webV4), failed(ipam.KindUnknown))
-	b.later()
-	b.answer(b.send(webV4), granted("203.0.113.8"))
-	b.released(b.returns("203.0.113.8"), nil)
-	b.gets(r, 1)
-	b.drop(r)
-	b.returns("203.0.113.7")
-}
