@@ -95,7 +95,7 @@ var house = []room{
 
 	{testHelp, "internal/testing/netboxtest", "internal/addr", "process http"},
 	{testHelp, "internal/testing/netboxtest/fakenetbox", "internal/testing/netboxtest", "process http"},
-	{testHelp, "internal/testing/ipamtest", "internal/addr internal/allocate/ipam", "process"},
+	{testHelp, "internal/testing/ipamtest", "internal/addr internal/allocate/ipam api/ipam/v1", "process grpc"},
 	{testHelp, "internal/testing/processes", "", "process exec"},
 	{testHelp, "internal/testing/expect", "", "process diffs"},
 	{testHelp, "internal/testing/bgptest", "internal/testing/processes", "process kernel exec"},

@@ -3,12 +3,11 @@ package allocate_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -18,18 +17,14 @@ import (
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/testing/ipamtest"
 )
 
-// ipamServer serves purelb.ipam.v1 on a socket. Package backends tests the rest of what such a
-// server may do.
+// ipamServer is an IPAM server on a socket. Package backends tests the rest of what such a server may do.
 type ipamServer struct {
-	ipamv1.UnimplementedIPAMServer
+	*ipamtest.Server
 	socket string
-
-	mu sync.Mutex
-	// held are the numbers of the Services. The number is the last part of the addresses.
-	held  map[string]int
-	calls int
+	calls  atomic.Int32
 }
 
 func newIPAMServer(t *testing.T) *ipamServer {
@@ -37,7 +32,9 @@ func newIPAMServer(t *testing.T) *ipamServer {
 	folder, err := os.MkdirTemp("", "ipam") // The path of a socket must be short.
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(folder)) })
-	return &ipamServer{socket: filepath.Join(folder, "s"), held: map[string]int{}}
+	s := &ipamServer{Server: ipamtest.NewServer("203.0.113.1"), socket: filepath.Join(folder, "s")}
+	s.Before = func(context.Context, *ipamv1.AllocateRequest) error { s.calls.Add(1); return nil }
+	return s
 }
 
 // start serves until stop is called, or the test ends.
@@ -51,50 +48,6 @@ func (s *ipamServer) start(t *testing.T) (stop func()) {
 	stop = sync.OnceFunc(server.Stop)
 	t.Cleanup(stop)
 	return stop
-}
-
-func (s *ipamServer) Allocate(_ context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls++
-	for n := 1; s.held[r.Service] == 0; n++ {
-		if !slices.Contains(slices.Collect(maps.Values(s.held)), n) {
-			s.held[r.Service] = n
-		}
-	}
-	reply := &ipamv1.AllocateResponse{}
-	for network, wanted := range map[string]bool{"203.0.113.": r.GetFamilies().GetWantIpv4(), "2001:db8::": r.GetFamilies().GetWantIpv6()} {
-		if wanted {
-			reply.Ips = append(reply.Ips, &ipamv1.AllocatedIP{Ip: fmt.Sprint(network, s.held[r.Service])})
-		}
-	}
-	return reply, nil
-}
-
-func (s *ipamServer) Release(_ context.Context, r *ipamv1.ReleaseRequest) (*ipamv1.ReleaseResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.held, r.Service)
-	return &ipamv1.ReleaseResponse{}, nil
-}
-
-func (s *ipamServer) Stats(context.Context, *ipamv1.StatsRequest) (*ipamv1.StatsResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &ipamv1.StatsResponse{HasKnownCapacity: true, SizeV4: 3, SizeV6: 3, InUseV4: uint64(len(s.held))}, nil
-}
-
-// holds lists what the server holds.
-func (s *ipamServer) holds() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return fmt.Sprint(s.held)
-}
-
-func (s *ipamServer) allocateCalls() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls
 }
 
 func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
@@ -123,7 +76,7 @@ func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
 	// The Service keeps its address while the server is down and after the allocator restarts.
 	stop()
 	r.stop()
-	calls := s.allocateCalls()
+	calls := s.calls.Load()
 	w.remove(local)
 	w.allocator()
 	w.allocate(balancer("again"), "198.51.100.1")
@@ -132,17 +85,17 @@ func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
 	w.remove(web)
 	s.start(t)
 	w.within(asksAgain, func() error {
-		if got, want := s.holds(), "map["+second.Namespace+"/shared:k:2]"; got != want {
+		if got, want := s.Print(), "sidecar "+second.Namespace+"/shared:k 203.0.113.2"; got != want {
 			return fmt.Errorf("the server holds %s, want %s", got, want)
 		}
 		return nil
 	})
-	if now := s.allocateCalls(); now != calls {
+	if now := s.calls.Load(); now != calls {
 		t.Errorf("after its restart, the allocator asked for addresses %d times", now-calls)
 	}
 	w.remove(second)
 	w.within(asksAgain, func() error {
-		if got := s.holds(); got != "map[]" {
+		if got := s.Print(); got != "" {
 			return fmt.Errorf("the server holds %s", got)
 		}
 		return nil

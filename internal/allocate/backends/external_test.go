@@ -2,12 +2,10 @@ package backends_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,96 +21,8 @@ import (
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/allocate/netbox"
 	"purelb.io/purelb/internal/config"
+	"purelb.io/purelb/internal/testing/ipamtest"
 )
-
-// store is an IPAM server in memory, with four addresses of each family.
-type store struct {
-	ipamv1.UnimplementedIPAMServer
-	// allocating, if set, is called before each allocation. The server returns its error.
-	allocating func(ctx context.Context, r *ipamv1.AllocateRequest) error
-
-	// prefix begins the IPv4 addresses.
-	prefix string
-
-	mu   sync.Mutex
-	held map[string]string // the owner of each address
-}
-
-func newStore() *store { return &store{prefix: "192.0.2.", held: map[string]string{}} }
-
-// another returns a server with other addresses.
-func another() *store {
-	s := newStore()
-	s.prefix = "198.51.100."
-	return s
-}
-
-func (s *store) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
-	if s.allocating != nil {
-		if err := s.allocating(ctx, r); err != nil {
-			return nil, err
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	owner := r.Pool + " " + r.Service
-	reply := &ipamv1.AllocateResponse{}
-	for prefix, wanted := range map[string]bool{s.prefix: r.GetFamilies().GetWantIpv4(), "2001:db8::": r.GetFamilies().GetWantIpv6()} {
-		if !wanted {
-			continue
-		}
-		a := s.addressFor(prefix, owner)
-		if a == "" {
-			return nil, status.Error(codes.ResourceExhausted, "no address is free")
-		}
-		s.held[a] = owner
-		reply.Ips = append(reply.Ips, &ipamv1.AllocatedIP{Ip: a})
-	}
-	return reply, nil
-}
-
-// addressFor returns the address of the owner, or a free address.
-func (s *store) addressFor(prefix, owner string) (free string) {
-	for n := 4; n > 0; n-- {
-		a := fmt.Sprintf("%s%d", prefix, n)
-		switch s.held[a] {
-		case owner:
-			return a
-		case "":
-			free = a
-		}
-	}
-	return free
-}
-
-func (s *store) Release(_ context.Context, r *ipamv1.ReleaseRequest) (*ipamv1.ReleaseResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for a, owner := range s.held {
-		if owner == r.Pool+" "+r.Service && (r.GetAll() || r.GetIp() == a) {
-			delete(s.held, a)
-		}
-	}
-	return &ipamv1.ReleaseResponse{}, nil
-}
-
-func (s *store) Stats(context.Context, *ipamv1.StatsRequest) (*ipamv1.StatsResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &ipamv1.StatsResponse{InUseV4: uint64(len(s.held)), SizeV4: 4, SizeV6: 4, HasKnownCapacity: true, DisplayAddresses: []string{"192.0.2.1-192.0.2.4"}}, nil
-}
-
-// print lists the held addresses, sorted.
-func (s *store) print() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var lines []string
-	for a, owner := range s.held {
-		lines = append(lines, owner+" "+a)
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, ", ")
-}
 
 // socketWorld is a Manager with IPAM servers. A synthetic clock does not see sockets, so the clock is
 // real. A test waits only for conditions, never for a time.
@@ -205,20 +115,20 @@ func (c *socketWorld) serve(socket string, s ipamv1.IPAMServer) {
 }
 
 func TestIPAMServerGrantsAndReleases(t *testing.T) {
-	s := newStore()
+	s := ipamtest.NewServer("192.0.2.1")
 	c := newSocketWorld(t, map[string]string{"lb": "a"})
 	c.serve("a", s)
 	c.ledger.want("lb", web, key("web", addr.V6))
 	c.shows("lb", "web/v4=192.0.2.1 web/v6=2001:db8::1")
-	if got := s.print(); got != "lb default/web 192.0.2.1, lb default/web 2001:db8::1" {
+	if got := s.Print(); got != "lb default/web 192.0.2.1, lb default/web 2001:db8::1" {
 		t.Errorf("the server has %s", got)
 	}
 	c.ledger.giveUp("lb", web, key("web", addr.V6))
 	c.shows("lb", "")
-	c.until("the server has nothing", func() bool { return s.print() == "" })
+	c.until("the server has nothing", func() bool { return s.Print() == "" })
 	c.until("the manager counts the addresses", func() bool {
 		state := c.manager.States()["lb"]
-		return state.Backend == "test" && state.Size[addr.V4] == 4 && len(state.Ranges) == 1 && !state.Reached.IsZero()
+		return state.Backend == "test" && state.Size[addr.V4] == 6 && len(state.Ranges) == 1 && !state.Reached.IsZero()
 	})
 }
 
@@ -230,19 +140,19 @@ func TestMissingSocketDelaysNoOtherGroup(t *testing.T) {
 		f := c.manager.States()["away"].Fault
 		return f != nil && f.Kind == ipam.KindUnavailable && strings.Contains(f.Message, "is not there")
 	})
-	c.serve("a", newStore())
+	c.serve("a", ipamtest.NewServer("192.0.2.1"))
 	c.ledger.want("lb", web)
 	c.shows("lb", "web/v4=192.0.2.1")
 	c.shows("away", "waits:1")
-	c.serve("b", another())
+	c.serve("b", ipamtest.NewServer("198.51.100.1"))
 	c.shows("away", "web/v4=198.51.100.1")
 	c.until("the fault ends", func() bool { return c.manager.States()["away"].Fault == nil })
 }
 
 // A Service that the server cannot serve delays no other Service.
 func TestFailingServiceDelaysNoOther(t *testing.T) {
-	s := newStore()
-	s.allocating = func(_ context.Context, r *ipamv1.AllocateRequest) error {
+	s := ipamtest.NewServer("192.0.2.1")
+	s.Before = func(_ context.Context, r *ipamv1.AllocateRequest) error {
 		if r.Service == "default/web" {
 			return status.Error(codes.Internal, "no")
 		}
@@ -258,7 +168,7 @@ func TestFailingServiceDelaysNoOther(t *testing.T) {
 }
 
 func TestSocketIsChanged(t *testing.T) {
-	first, second := newStore(), another()
+	first, second := ipamtest.NewServer("192.0.2.1"), ipamtest.NewServer("198.51.100.1")
 	c := newSocketWorld(t, map[string]string{"lb": "a"})
 	c.serve("a", first)
 	c.serve("b", second)
@@ -267,14 +177,14 @@ func TestSocketIsChanged(t *testing.T) {
 	c.set(map[string]string{"lb": "b"})
 	c.ledger.want("lb", api)
 	c.until("both servers hold an address", func() bool {
-		return first.print() == "lb default/web 192.0.2.1" && second.print() == "lb default/api 198.51.100.1"
+		return first.Print() == "lb default/web 192.0.2.1" && second.Print() == "lb default/api 198.51.100.1"
 	})
 }
 
 // PureLB works with an IPAM server that does not implement Stats.
 func TestServerWithoutStatsHasAWarning(t *testing.T) {
 	c := newSocketWorld(t, map[string]string{"lb": "a"})
-	c.serve("a", allocatesOnly{store: newStore()})
+	c.serve("a", allocatesOnly{store: ipamtest.NewServer("192.0.2.1")})
 	c.ledger.want("lb", web)
 	c.shows("lb", "web/v4=192.0.2.1")
 	c.until("the state shows the warning", func() bool {
@@ -286,7 +196,7 @@ func TestServerWithoutStatsHasAWarning(t *testing.T) {
 // allocatesOnly is a store without Stats.
 type allocatesOnly struct {
 	ipamv1.UnimplementedIPAMServer
-	store *store
+	store *ipamtest.Server
 }
 
 func (s allocatesOnly) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {

@@ -126,7 +126,7 @@ func TestReleaseIsForOneAddressOrAll(t *testing.T) {
 	if diff := cmp.Diff(want, r.asked()); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
-	if got, want := s.print(), fmt.Sprintf("[%s default default/web\n]", grants[1].Address); got != want {
+	if got, want := s.Print(), "default default/web "+grants[1].Address.String(); got != want {
 		t.Errorf("the server holds %s, want %s", got, want)
 	}
 	bad := ipam.Grant{Key: "web", Address: grants[0].Address}
@@ -237,7 +237,7 @@ func TestACallHasTenSeconds(t *testing.T) {
 	socket := socketIn(t)
 	s := newStore()
 	var deadline bool
-	s.before = func(ctx context.Context, _ *ipamv1.AllocateRequest) error {
+	s.Before = func(ctx context.Context, _ *ipamv1.AllocateRequest) error {
 		_, deadline = ctx.Deadline()
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 // backend is a store that serves each cluster on its own socket.
 type backend struct {
 	t       *testing.T
-	store   *store
+	store   *ipamtest.Server
 	sockets map[string]string
 	loses   atomic.Bool
 }
@@ -26,7 +26,7 @@ func (b *backend) Driver(cluster string) ipamtest.Driver {
 		socket = socketIn(b.t)
 		b.sockets[cluster] = socket
 		l := listen(b.t, socket)
-		start(b.t, l, &store{suffix: " in " + cluster, book: b.store.book}, grpc.UnaryInterceptor(b.losing(l)))
+		start(b.t, l, &ipamtest.Server{Cluster: cluster + " ", Book: b.store.Book}, grpc.UnaryInterceptor(b.losing(l)))
 	}
 	g, _ := open(b.t, socket)
 	return g
@@ -43,7 +43,7 @@ func (b *backend) losing(l *listener) grpc.UnaryServerInterceptor {
 	}
 }
 
-func (b *backend) Addresses(f addr.Family) []netip.Addr { return addressesOf(f) }
+func (b *backend) Addresses(f addr.Family) []netip.Addr { return b.store.Addresses(f) }
 
 func (b *backend) LoseAnswer() { b.loses.Store(true) }
 

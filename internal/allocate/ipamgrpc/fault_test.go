@@ -3,6 +3,7 @@ package ipamgrpc
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -84,7 +85,7 @@ func TestEachCodeHasItsMeaning(t *testing.T) {
 			server.err = status.Error(tt.code, "because of the moon")
 			families := failure(t, g)
 			explicit := g.Claim(t.Context(), []ipam.Claim{claim("web", "192.0.2.1")})[0].Err
-			release := g.Release(t.Context(), []ipam.Grant{{Key: claim("web", addr.V4).Key, Address: addressesOf(addr.V4)[0]}})[0]
+			release := g.Release(t.Context(), []ipam.Grant{{Key: claim("web", addr.V4).Key, Address: netip.MustParseAddr("192.0.2.1")}})[0]
 			all := g.Release(t.Context(), []ipam.Grant{{Key: claim("web", addr.V4).Key}})[0]
 			_, stats := g.Capacity(t.Context())
 			for _, c := range []struct {

@@ -14,6 +14,7 @@ import (
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/testing/ipamtest"
 )
 
 // expiring is a context whose deadline passes when the test decides.
@@ -43,9 +44,9 @@ func expire(g *Group) func() {
 }
 
 // hanging makes a store report each request, and hold it until the client gives up.
-func hanging(s *store) (arrived chan string) {
+func hanging(s *ipamtest.Server) (arrived chan string) {
 	arrived = make(chan string, 100)
-	s.before = func(ctx context.Context, r *ipamv1.AllocateRequest) error {
+	s.Before = func(ctx context.Context, r *ipamv1.AllocateRequest) error {
 		arrived <- r.Service
 		<-ctx.Done()
 		return ctx.Err()
@@ -89,39 +90,10 @@ func TestCallWithoutAnAnswerIsUnknown(t *testing.T) {
 	}
 }
 
-// A server may complete a request after the deadline. The repetition gets the same answer.
-func TestRepetitionFindsALateAnswer(t *testing.T) {
-	s := newStore()
-	arrived := make(chan struct{}, 1)
-	var late sync.WaitGroup
-	late.Add(1)
-	s.before = func(ctx context.Context, _ *ipamv1.AllocateRequest) error {
-		arrived <- struct{}{}
-		<-ctx.Done()
-		return nil
-	}
-	s.after = func(context.Context, *ipamv1.AllocateRequest) error { late.Done(); return nil }
-	g, _ := serve(t, s)
-	over := expire(g)
-	go func() { <-arrived; over() }()
-	if got := ask(t, g, addr.V4); got != "Unknown" {
-		t.Fatalf("the first call is %q", got)
-	}
-	late.Wait()
-	s.before, s.after = nil, nil
-	g.connection.withTimeout = patiently
-	if got := ask(t, g, addr.V4); got != "192.0.2.1" {
-		t.Errorf("the second call got %s", got)
-	}
-	if got := s.print(); got != "[192.0.2.1 default default/web\n]" {
-		t.Errorf("the server holds %s", got)
-	}
-}
-
 func TestSlowAnswerIsAccepted(t *testing.T) {
 	s := newStore()
 	arrived, goOn := make(chan struct{}, 1), make(chan struct{})
-	s.before = func(_ context.Context, r *ipamv1.AllocateRequest) error {
+	s.Before = func(_ context.Context, r *ipamv1.AllocateRequest) error {
 		if r.Pool == "slow" {
 			arrived <- struct{}{}
 			<-goOn

@@ -2,7 +2,6 @@ package ipamgrpc
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -13,12 +12,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/testing/ipamtest"
 )
 
 // socketIn returns a path that is short enough for a socket, even if the test has a long name.
@@ -95,127 +93,7 @@ func start(t *testing.T, l *listener, server ipamv1.IPAMServer, options ...grpc.
 	return s
 }
 
-// store is a server in memory that keeps the contract. The results of its functions take
-// precedence.
-type store struct {
-	ipamv1.UnimplementedIPAMServer
-	// before is called before an allocation, and after after it. The server returns their error.
-	before, after func(context.Context, *ipamv1.AllocateRequest) error
-	// suffix distinguishes the clusters that have a server of this store.
-	suffix string
-	*book
-}
-
-// book has the owner of each address.
-type book struct {
-	mu   sync.Mutex
-	held map[netip.Addr]string
-}
-
-func newStore() *store { return &store{book: &book{held: map[netip.Addr]string{}}} }
-
-func (s *store) Allocate(ctx context.Context, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
-	if s.before != nil {
-		if err := s.before(ctx, r); err != nil {
-			return nil, err
-		}
-	}
-	reply, err := s.allocate(r.Pool+" "+r.Service+s.suffix, r)
-	if s.after != nil && err == nil {
-		err = s.after(ctx, r)
-	}
-	return reply, err
-}
-
-func (s *store) allocate(owner string, r *ipamv1.AllocateRequest) (*ipamv1.AllocateResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var chosen []netip.Addr
-	for _, text := range r.GetExplicit().GetIps() {
-		a := netip.MustParseAddr(text)
-		if !slices.Contains(addressesOf(addr.FamilyOf(a)), a) {
-			return nil, status.Errorf(codes.InvalidArgument, "%s is not in this pool", a)
-		}
-		if holder, held := s.held[a]; held && holder != owner {
-			return nil, status.Errorf(codes.AlreadyExists, "%s is held by %s", a, holder)
-		}
-		chosen = append(chosen, a)
-	}
-	for f, wanted := range map[addr.Family]bool{addr.V4: r.GetFamilies().GetWantIpv4(), addr.V6: r.GetFamilies().GetWantIpv6()} {
-		if a := s.firstOf(f, owner); wanted && !a.IsValid() {
-			return nil, status.Errorf(codes.ResourceExhausted, "no %s address is free", f)
-		} else if wanted {
-			chosen = append(chosen, a)
-		}
-	}
-	reply := &ipamv1.AllocateResponse{}
-	for _, a := range chosen {
-		s.held[a] = owner
-		reply.Ips = append(reply.Ips, &ipamv1.AllocatedIP{Ip: a.String()})
-	}
-	return reply, nil
-}
-
-// firstOf returns the address of the owner, or else a free one.
-func (b *book) firstOf(f addr.Family, owner string) (free netip.Addr) {
-	for _, a := range slices.Backward(addressesOf(f)) {
-		switch holder, held := b.held[a]; {
-		case holder == owner:
-			return a
-		case !held:
-			free = a
-		}
-	}
-	return free
-}
-
-func (s *store) Release(_ context.Context, r *ipamv1.ReleaseRequest) (*ipamv1.ReleaseResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for a, holder := range s.held {
-		if holder == r.Pool+" "+r.Service+s.suffix && (r.GetAll() || r.GetIp() == a.String()) {
-			delete(s.held, a)
-		}
-	}
-	return &ipamv1.ReleaseResponse{}, nil
-}
-
-func (s *store) Stats(context.Context, *ipamv1.StatsRequest) (*ipamv1.StatsResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	reply := &ipamv1.StatsResponse{SizeV4: poolSize, SizeV6: poolSize, HasKnownCapacity: true, DisplayAddresses: []string{"192.0.2.1-192.0.2.6"}}
-	for a := range s.held {
-		if a.Is4() {
-			reply.InUseV4++
-		} else {
-			reply.InUseV6++
-		}
-	}
-	return reply, nil
-}
-
-// print lists the held addresses, sorted.
-func (b *book) print() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var lines []string
-	for a, holder := range b.held {
-		lines = append(lines, fmt.Sprintf("%s %s\n", a, holder))
-	}
-	slices.Sort(lines)
-	return fmt.Sprint(lines)
-}
-
-const poolSize = 6
-
-// addressesOf returns the addresses of the store.
-func addressesOf(f addr.Family) []netip.Addr {
-	list := []netip.Addr{netip.MustParseAddr(map[addr.Family]string{addr.V4: "192.0.2.1", addr.V6: "2001:db8::1"}[f])}
-	for len(list) < poolSize {
-		list = append(list, list[len(list)-1].Next())
-	}
-	return list
-}
+func newStore() *ipamtest.Server { return ipamtest.NewServer("192.0.2.1") }
 
 // calls are the calls that an Observer got, as "method code".
 type calls struct {

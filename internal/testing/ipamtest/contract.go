@@ -1,8 +1,8 @@
 // Package ipamtest is the contract test of the backends. It checks the rules for every driver that
 // claims addresses for the allocator, whatever system answers.
 //
-// It knows no protocol. The test of a driver supplies the server, and a way to lose one of its
-// answers.
+// The contract knows no protocol. The test of a driver supplies the server, and a way to lose one of its
+// answers. Server is one for all tests of what uses an IPAM server.
 package ipamtest
 
 import (
