@@ -2,10 +2,14 @@ package linux
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
+	"errors"
 	"net/netip"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +33,40 @@ func TestANeighborWithAnOldEntryIsCorrectedByAClaim(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The queue of a link may be full for a moment, for example when many addresses move at once.
+func TestPacketsWaitForRoomInTheQueueOfALink(t *testing.T) {
+	newWorld(t)
+	newNeighborhood(t)
+	tc := func(argv ...string) {
+		t.Helper()
+		if out, err := exec.Command("tc", append([]string{"qdisc"}, argv...)...).CombinedOutput(); err != nil {
+			t.Fatalf("tc qdisc %v: %v\n%s", argv, err, out)
+		}
+	}
+	tc("add", "dev", "eth0", "root", "pfifo", "limit", "0") // always full
+	s, a := newStack(t), netip.MustParseAddr("192.0.2.9")
+	waited := time.Duration(0)
+	s.wait = func(_ context.Context, d time.Duration) error {
+		waited += d
+		return nil
+	}
+	if err := s.Claim(t.Context(), "eth0", a); !errors.Is(err, unix.ENOBUFS) {
+		t.Errorf("a claim while the queue stays full: %v", err)
+	}
+	if each := waited / 2; each < 500*time.Millisecond || each > 2*time.Second { // a request and a reply
+		t.Errorf("a packet waits for %s", each)
+	}
+	times := 0
+	s.wait = func(context.Context, time.Duration) error {
+		if times++; times == 3 {
+			tc("del", "dev", "eth0", "root")
+		}
+		return nil
+	}
+	expect.NoError(t, s.Claim(t.Context(), "eth0", a))
+	expect.Equal(t, "how often the claim waited", times, 3)
 }
 
 func TestClaimsOnTheWire(t *testing.T) {
