@@ -72,6 +72,23 @@ func nodesWhere(all []discoveryv1.EndpointSlice, wanted map[string]bool, fit fun
 	return nodes
 }
 
+// HealthPorts returns the Services with the policy Local that have a ready endpoint on this node, and their
+// HealthPort. ready are the nodes with a ready endpoint.
+func HealthPorts(self string, services []Service, ready Endpoints) map[ServiceFamily]uint16 {
+	all := map[ServiceFamily]uint16{}
+	for _, svc := range services {
+		if !svc.LocalPolicy || svc.HealthPort == 0 {
+			continue
+		}
+		for _, ip := range svc.Addresses {
+			if of := svc.of(ip); slices.Contains(ready[of], self) {
+				all[of] = svc.HealthPort
+			}
+		}
+	}
+	return all
+}
+
 // isReady reports whether an endpoint takes new connections. A missing condition means ready.
 func isReady(c discoveryv1.EndpointConditions) bool { return c.Ready == nil || *c.Ready }
 

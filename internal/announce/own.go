@@ -34,6 +34,11 @@ func Own(node Node, services []Service) []netip.Addr {
 	return slices.Compact(own)
 }
 
+// HasOurs reports whether n has an address of PureLB.
+func (n Node) HasOurs() bool {
+	return slices.ContainsFunc(n.Addresses, func(a Address) bool { return a.ours() })
+}
+
 // besideOwner changes a decision about an address that is also an own address of node. No
 // node takes such an address, but its holder keeps it. Otherwise the Service would lose its
 // address everywhere as soon as a person or another program adds the address to a node.

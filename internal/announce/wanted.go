@@ -139,6 +139,16 @@ func (d *decider) decide(ip netip.Addr) Decision {
 	return decision
 }
 
+// mustWait reports whether this node may not take ip yet, because its kube-proxy would not forward its
+// packets. An address that is here stays.
+func (d *decider) mustWait(ip netip.Addr) bool {
+	if len(d.ours[ip]) > 0 {
+		return false
+	}
+	svc, narrow := d.narrowed(ip)
+	return d.Waits || narrow && d.Unserved[svc.of(ip)]
+}
+
 // leftovers returns our addresses on this node, unchanged, that no decision wants in their present
 // place. It leaves out addresses that were given up.
 func (d *decider) leftovers(decisions []Decision) []Address {

@@ -8,8 +8,7 @@
 //
 //	agent      what the agent needs
 //	setup      how its program is built
-//	loop       one pass after another
-//	background what a pass leaves to do: tasks, and the time of the next pass
+//	loop       one pass after another, and what a pass leaves to do: tasks, and the time of the next pass
 //	depart     the end: addresses stay, go to other nodes, or go
 //	caches     the objects of the API server, and what the agent keeps of them
 //	observe    the world of a pass
@@ -17,7 +16,7 @@
 //	segment    the links that lead to no other machine
 //	gate       what this node must not attract yet
 //	kubeproxy  the questions to kube-proxy
-//	proxy      the machines that answer for every address
+//	fabric     the answers that do not count: of machines that answer for every address, and for dead nodes
 //	garp       the announcements on a segment, and their pace
 //	conflicts  the other machines that claim our addresses
 //	report     events, logs and problems

@@ -4,8 +4,7 @@
 // It sends nothing itself, and it does not know who may ask.
 //
 //	probe.go     a request and an answer, as they go over the wire
-//	question.go  what to ask, and on which link
-//	judge.go     what the answers on one segment mean
+//	question.go  what to ask, on which link, and what the answers on that segment mean
 //	summary.go   what the answers of all agents mean together
 package probe
 

@@ -1,12 +1,14 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
 	"time"
 
 	"purelb.io/purelb/internal/announce"
+	"purelb.io/purelb/internal/nodes/election"
 )
 
 // Question is what an agent asks its segment.
@@ -82,4 +84,30 @@ func asks(link string, ip netip.Addr, s announce.Situation) bool {
 // All returns all addresses to ask for.
 func (q Question) All() []netip.Addr {
 	return slices.Concat([]netip.Addr{q.Address}, q.Witnesses.All(), q.Witnesses.Others)
+}
+
+// Judge returns what answers to q mean.
+func Judge(q Question, peers election.Peers, answers announce.Answers) Answer {
+	a := Answer{Address: q.Address, Interface: q.Link, Here: q.Here, Machines: []Machine{}, Controls: []Control{}}
+	for _, mac := range answers[q.Address] {
+		a.Machines = append(a.Machines, Machine{MAC: announce.MACText(mac), Node: peers.MACs[mac]})
+	}
+	slices.SortFunc(a.Machines, func(x, y Machine) int { return cmp.Or(cmp.Compare(x.Node, y.Node), cmp.Compare(x.MAC, y.MAC)) })
+	heard := false
+	for _, ip := range q.All()[1:] {
+		c := Control{Address: ip, Node: peers.Own[ip], Answered: len(answers[ip]) > 0}
+		heard = heard || c.Answered
+		a.Controls = append(a.Controls, c)
+	}
+	switch {
+	case len(a.Machines) > 0:
+		a.Result = Answered
+	case heard:
+		a.Result = Silent
+	case len(a.Controls) == 0:
+		a.Result, a.Why = Unknown, "no other node and no gateway is known on "+q.Link+", so that silence proves nothing"
+	default:
+		a.Result, a.Why = Unknown, "no machine answers on "+q.Link+", not even those that must"
+	}
+	return a
 }

@@ -29,6 +29,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -192,3 +193,23 @@ func (g *Gossip) Accused() uint64 { return g.counts.corroborated.Load() }
 
 // Changed signals that Members or Accused changed.
 func (g *Gossip) Changed() <-chan struct{} { return g.changed }
+
+// identity identifies a process. The library uses it as the name of a member.
+type identity struct {
+	node     string
+	instance uint64
+}
+
+func (i identity) String() string { return fmt.Sprintf("%s#%016x", i.node, i.instance) }
+
+func parseIdentity(name string) (identity, error) {
+	at := strings.LastIndexByte(name, '#')
+	if at <= 0 || len(name)-at != 17 {
+		return identity{}, fmt.Errorf("%q is not the name of a process", name)
+	}
+	instance, err := strconv.ParseUint(name[at+1:], 16, 64)
+	if err != nil {
+		return identity{}, fmt.Errorf("%q is not the name of a process", name)
+	}
+	return identity{name[:at], instance}, nil
+}
