@@ -345,12 +345,15 @@ func (m *Addresses) watch(now time.Time, ended map[station]bool) {
 	}
 }
 
-// AnsweredSince returns those of addresses for which machines have answered since at or longer.
-func (m *Addresses) AnsweredSince(at time.Time, addresses []netip.Addr) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(addresses), func(ip netip.Addr) bool {
-		r := m.each[ip]
-		return r == nil || r.coming == nil || r.coming.answered.IsZero() || r.coming.answered.After(at)
-	})
+// AnsweredSince returns the machines that have answered for addresses since at or longer.
+func (m *Addresses) AnsweredSince(at time.Time, addresses []netip.Addr) map[netip.Addr][6]byte {
+	machines := map[netip.Addr][6]byte{}
+	for _, ip := range addresses {
+		if r := m.each[ip]; r != nil && r.coming != nil && !r.coming.answered.IsZero() && !r.coming.answered.After(at) {
+			machines[ip] = r.coming.from.mac
+		}
+	}
+	return machines
 }
 
 // usableOn returns the addresses of node on links that work and lead to other machines, and

@@ -146,7 +146,7 @@ type Options struct {
 }
 
 // Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
-// segments.questions, listening.asking, pacer and kubelets.
+// segments.questions, listening.asking and pacer.
 type Agent struct {
 	Options
 	config    parsed
@@ -170,8 +170,9 @@ type Agent struct {
 	remote string
 	// planned is when the next pass is to begin without an event. A pass that is later by stopped shows that
 	// this process or its machine was stopped. Its addresses may have expired then, and others have them.
-	planned  time.Time
-	kubelets kubelets
+	planned time.Time
+	// kubelets says when the agent last asked about the kubelet of another node.
+	kubelets map[string]time.Time
 	gate     gate
 	// gossip is the present gossip address of this node.
 	gossip netip.AddrPort
@@ -201,6 +202,7 @@ func New(opt Options) *Agent {
 		addresses:  announce.Addresses{Self: opt.Node, Limit: opt.Handover},
 		conflicts:  announce.Conflicts{},
 		pacer:      newPacer(),
+		kubelets:   map[string]time.Time{},
 		gate:       gate{open: opt.KubeProxy == nil, asked: map[announce.ServiceFamily]*question{}},
 		segments:   segments{silent: map[linkFamily]bool{}, silentLinks: map[indexedLink]bool{}, proxies: map[proxy]bool{}, unaskable: map[string]bool{}},
 		reporter:   reporter{node: opt.Node, log: opt.Log, events: opt.Events, metrics: opt.Metrics},

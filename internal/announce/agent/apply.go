@@ -196,15 +196,18 @@ func (a *Agent) offers(done *announce.Outcome) (all []task) {
 func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 	asking, witnesses := seen.asking(link), announce.WitnessesOn(link, seen.Situation).Like(ips)
 	asking.Everyone = true
-	long := a.answeredLong(ips, seen)
+	long := a.answeredLong(time.Now(), ips, seen)
 	return func(ctx context.Context) completion {
 		answers, err := a.Kernel.Probe(ctx, link, slices.Concat(ips, witnesses.All()), asking)
 		ended := time.Now() // the silence counts from now, even if the loop reads it later
 		alone, proxies := a.withoutProxies(ctx, link, ips, answers, seen)
 		holders := alone.Holders(seen.Situation)
-		a.dropDead(ctx, link, long, holders, seen.Peers)
+		dead := a.dropDead(ctx, link, long, holders, seen.Peers)
 		return func() {
 			a.noteProxies(ctx, link, proxies)
+			for _, node := range dead {
+				delete(a.kubelets, node) // its other addresses are probed next
+			}
 			for family, some := range byFamily(ips) {
 				if err != nil {
 					a.notProbed(ended, link, some)
