@@ -11,7 +11,11 @@
 {{- define "purelb.checkPorts" -}}
 {{- $used := dict (int .lbnodeagent.port | toString) "lbnodeagent.port" -}}
 {{- if .gobgp.enabled -}}
-{{- range list "179" "3784" "4784" "7473" "7474" -}}
+{{- $port := int .gobgp.port | toString -}}
+{{- if has $port (list "179" "7474") -}}
+{{- fail (printf "gobgp.port is %s, which is another port of the BGP speaker. Choose another port." $port) -}}
+{{- end -}}
+{{- range list "179" "3784" "4784" $port "7474" -}}
 {{- if hasKey $used . -}}
 {{- fail (printf "lbnodeagent.port is %s, which is a port of the BGP speaker on the same node. Choose another port." .) -}}
 {{- end -}}

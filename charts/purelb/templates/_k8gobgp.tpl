@@ -25,12 +25,17 @@ env:
 {{- end }}
 - name: K8GOBGP_LOG_LEVEL
   value: {{ .Values.logLevel }}
-{{- with include "purelb.host" . }}
+{{- $host := include "purelb.host" . }}
+{{- with $host }}
 {{ . }}
-args: ["--metrics-bind-address=[$(PURELB_HOST)]:7473", "--health-probe-bind-address=[$(PURELB_HOST)]:7474"]
+{{- end }}
+{{- $port := int .Values.gobgp.port }}
+{{- $at := ternary "[$(PURELB_HOST)]" "" (ne $host "") }}
+{{- if or $at (ne $port 7473) }}
+args: ["--metrics-bind-address={{ $at }}:{{ $port }}", "--health-probe-bind-address={{ $at }}:7474"]
 {{- end }}
 ports:
-- {name: bgp-monitoring, containerPort: 7473}
+- {name: bgp-monitoring, containerPort: {{ $port }}}
 - {name: bgp-health, containerPort: 7474}
 {{ omit (include "purelb.probes" (list .Values.gobgp "bgp-health" (include "purelb.probeHost" .)) | fromYaml) "startupProbe" | toYaml }}
 volumeMounts:
