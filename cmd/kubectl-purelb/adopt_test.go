@@ -18,6 +18,7 @@ import (
 	"purelb.io/purelb/internal/explain"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // movers is a fakeServer that also serves single Services, with a small allocator and an agent on n1.
@@ -192,9 +193,7 @@ func TestServiceLBIsReplaced(t *testing.T) {
 func TestOnlyTheAddressesOfNodesAreCleared(t *testing.T) {
 	w := filed(t, "", "testdata/moves.yaml")
 	ts, err := explain.TransfersOf(w, explain.Wish{From: "servicelb", Only: "default/nodes"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, tt := range []struct {
 		ips  []string
 		want bool

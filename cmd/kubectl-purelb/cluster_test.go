@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestMain(m *testing.M) { os.Exit(apitest.Run(m)) }
@@ -117,9 +118,7 @@ func TestACommandWithSubcommandsPrintsItsUsage(t *testing.T) {
 func TestAViewerSeesAll(t *testing.T) {
 	applied(t)
 	template, err := os.ReadFile(apitest.File(t, "charts/purelb/templates/viewer-rbac.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, rules, found := strings.Cut(strings.TrimSuffix(string(template), "{{- end }}\n"), "\nrules:\n")
 	if !found {
 		t.Fatal("the template has no rules")

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // press sends keys to s, and the messages that follow. A word is one key, and other text is typed.
@@ -110,7 +111,7 @@ func TestTheFirstScreenOfTheDashboard(t *testing.T) {
 	for line := range strings.Lines(ansi.Strip(s.View().Content)) {
 		got += strings.TrimRight(line, " \n") + "\n"
 	}
-	golden(t, filepath.Join("testdata", "golden", "dashboard.txt"), got)
+	golden(t, filepath.Join("testdata", "dashboard.txt"), got)
 }
 
 func TestDashboardTakesAnyKeys(t *testing.T) {
@@ -152,9 +153,7 @@ func TestTheDashboardReadsAgainAfterAChange(t *testing.T) {
 	newRoot(o)
 	o.kube.APIServer = &server.URL
 	r, err := o.newReader()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	readings, ended := make(chan news), make(chan struct{})
 	go func() { r.follow(ctx, 0, func(n news) { readings <- n }); close(ended) }()

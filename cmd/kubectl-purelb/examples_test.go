@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // commands returns cmd and all commands below it that the plugin defines.
@@ -70,17 +72,11 @@ func TestExamplesOfTheHelpWork(t *testing.T) {
 func example(t *testing.T, f *fakeServer, args []string) {
 	t.Helper()
 	manifests, err := os.ReadFile(filepath.Join("testdata", "manifests", "more", "services.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"purelb.yaml", "servicegroups.yaml", "overlays/a.yaml", "purelb-report/objects.yaml"} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, manifests, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		expect.NoError(t, os.WriteFile(name, manifests, 0o600))
 	}
 	if i := slices.Index(args, "--timeout"); i > 0 {
 		args[i+1] = "1s"

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 const importData = "../../internal/explain/importer/testdata/"
@@ -19,9 +20,7 @@ func TestImportedManifestsAreValid(t *testing.T) {
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		v := explain.Validate(filed(t, string(text), "-"))
 		if v.Fail > 0 {
 			t.Errorf("%s: %+v", file, v.Tables())

@@ -20,6 +20,7 @@ import (
 
 	"purelb.io/purelb/internal/announce/probe"
 	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // The size of a large cluster.
@@ -81,9 +82,7 @@ func TestAReportOfALargeClusterIsBounded(t *testing.T) {
 		t.Errorf("of the metrics it keeps %d bytes", len(text))
 	}
 	var a about
-	if err := json.Unmarshal(files[archiveAbout], &a); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(files[archiveAbout], &a))
 	if len(a.LeftOut) != manyNodes+1-mostPods || len(a.Cut) != 2 {
 		t.Errorf("it leaves out %d pods, and cuts %q", len(a.LeftOut), a.Cut)
 	}
@@ -94,9 +93,7 @@ func TestAReportOfALargeClusterIsBounded(t *testing.T) {
 		t.Fatal(code, out)
 	}
 	files = unpacked(t, name)
-	if err := json.Unmarshal(files[archiveAbout], &a); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(files[archiveAbout], &a))
 	if _, asked := a.Missing["lbnodeagent-node-900.lbnodeagent.state"]; !asked {
 		t.Error("it does not ask the agent of the node that is named")
 	}
@@ -136,9 +133,7 @@ func TestAProbeOfALargeClusterAsksAllAgents(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	pods, err := newPods(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	answers, err := (&reader{pods: pods, namespace: installNamespace}).probe(t.Context(), ip, nil)
 	if err != nil || len(answers) != manyNodes {
 		t.Fatalf("%v: %d answers", err, len(answers))

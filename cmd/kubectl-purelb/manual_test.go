@@ -7,55 +7,52 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"purelb.io/purelb/internal/testing/expect"
 )
+
+// texts returns the texts of the files that match patterns, by their names.
+func texts(t *testing.T, patterns ...string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no file matches %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			expect.NoError(t, err)
+			all[file] = string(text)
+		}
+	}
+	return all
+}
 
 // What the manual shows are the answers of the golden files.
 func TestTheManualShowsRealAnswers(t *testing.T) {
-	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubectl-purelb.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join("testdata", "golden", "*.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	answers := map[string]string{}
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		shown := strings.NewReplacer(" -f testdata/cluster.yaml", "", " -f testdata/moves.yaml", "").Replace(string(text))
+	for _, text := range texts(t, "testdata/golden/*.txt", "testdata/dashboard.txt") {
+		shown := strings.NewReplacer(" -f testdata/cluster.yaml", "", " -f testdata/moves.yaml", "").Replace(text)
 		first, _, _ := strings.Cut(shown, "\n")
 		answers[first] = shown
 	}
-	blocks := strings.Split(string(manual), "```console\n")[1:]
+	const manual = "../../docs/kubectl-purelb.md"
+	blocks := strings.Split(texts(t, manual)[manual], "```console\n")[1:]
 	if len(blocks) == 0 {
 		t.Fatal("the manual shows no answers")
 	}
 	for _, block := range blocks {
 		block, _, _ = strings.Cut(block, "```")
 		first, _, _ := strings.Cut(block, "\n")
-		if diff := cmp.Diff(answers[first], block); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", first, diff)
-		}
+		expect.Equal(t, first, block, answers[first])
 	}
 }
 
 // A gate of a repository accepts what the manual tells people to write.
 func TestTheExamplesOfTheManualAreValid(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	n := 0
-	for _, page := range append(pages, filepath.Join("..", "..", "README.md")) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+	for page, text := range texts(t, "../../docs/*.md", "../../README.md") {
+		for _, block := range strings.Split(text, "```yaml\n")[1:] {
 			block, _, _ = strings.Cut(block, "```")
 			out, code := offline(t, block, "validate", "-f", "-")
 			if code == exitProblems || code == exitFailed && !strings.Contains(out, "or other object that PureLB reads") {
@@ -75,22 +72,9 @@ var commandLine = regexp.MustCompile("(?m)(?:`|^ *(?:\\$ )?)kubectl purelb ([a-z
 
 // A reader can run the commands of the pages: their subcommands and flags exist.
 func TestThePagesNameCommandsThatExist(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	moves, err := filepath.Glob(filepath.Join("..", "..", "docs", "migrate", "*.md"))
-	if err != nil || len(moves) == 0 {
-		t.Fatal("no pages", err)
-	}
-	pages = append(append(pages, moves...), filepath.Join("..", "..", "README.md"), filepath.Join("..", "..", "SECURITY.md"))
 	n := 0
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, found := range commandLine.FindAllStringSubmatch(string(text), -1) {
+	for page, text := range texts(t, "../../docs/*.md", "../../docs/migrate/*.md", "../../README.md", "../../SECURITY.md") {
+		for _, found := range commandLine.FindAllStringSubmatch(text, -1) {
 			n++
 			if err := parses(strings.Fields(found[1])); err != nil {
 				t.Errorf("%s: kubectl purelb %s: %v", page, found[1], err)

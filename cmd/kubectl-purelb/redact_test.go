@@ -3,15 +3,15 @@ package main
 import (
 	"encoding/json"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // The argument of a flag for a key is secret, in the arguments of a container and in its logs.
 func TestArgumentsHaveNoSecrets(t *testing.T) {
 	var pod map[string]any
 	text := `{"args":["--private-key","AAAAAA","--secret-key","BBBB","--auth-key=CCCCCC","--log-level","debug"],"command":["x","--auth-key","FFFFFF"],"last":["sh","-c","x --tls-key 'GG GG' --port 80"]}`
-	if err := json.Unmarshal([]byte(text), &pod); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(text), &pod))
 	var r redactor
 	r.objects([]map[string]any{pod})
 	got, err := json.Marshal(pod)

@@ -20,6 +20,7 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // planted are secrets, each in a place of its own.
@@ -121,9 +122,7 @@ func TestAReportAnswersAsTheCluster(t *testing.T) {
 		t.Fatalf("exit code %d: %s%s", code, out, errs)
 	}
 	for name, text := range unpacked(t, filepath.Join(dir, "report.tar.gz")) {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	for _, command := range []string{"services", "pools", "explain service default/late", "explain ip 192.168.10.203", "version"} {
 		live, errs, code := f.ask(t, strings.Fields(command)...)
@@ -139,23 +138,17 @@ func TestAReportAnswersAsTheCluster(t *testing.T) {
 func unpacked(t *testing.T, name string) map[string][]byte {
 	t.Helper()
 	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer file.Close()
 	plain, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	files := map[string][]byte{}
 	for r := tar.NewReader(plain); ; {
 		head, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if files[path.Base(head.Name)], err = io.ReadAll(r); err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"purelb.io/purelb/internal/announce/agentstate"
 	"purelb.io/purelb/internal/announce/probe"
 	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // A scene of testdata/scenes begins with "# name". Then it says what is other than in
@@ -46,35 +46,20 @@ func TestScenesOfPrograms(t *testing.T) {
 	})
 }
 
-// scenes compares the answers to commands with those in the scenes of a folder.
+// scenes plays the scenes of a folder. asked returns what answers the commands about a stage.
 func scenes(t *testing.T, folder string, asked func(stage) func(*testing.T, string) string) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join("testdata", "scenes", folder, "*.txt"))
-	if err != nil || len(paths) == 0 {
-		t.Fatal(paths, err)
-	}
-	for _, path := range paths {
-		t.Run(filepath.Base(path), func(t *testing.T) {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var played []string
-			for scene := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
-				setting, commands, _ := strings.Cut(scene, "\n$ ")
-				s := stage{world: recorded(t), facts: fine()}
-				s.set(t, setting)
-				answer := asked(s)
-				got := setting + "\n"
-				for part := range strings.SplitSeq(commands, "\n$ ") {
-					command, _, _ := strings.Cut(part, "\n")
-					got += "$ " + command + "\n" + answer(t, command) + "\n"
-				}
-				played = append(played, got)
-			}
-			golden(t, path, strings.Join(played, "\n"))
-		})
-	}
+	expect.Scenes(t, filepath.Join("testdata", "scenes", folder, "*.txt"), *update, func(t *testing.T, script string) string {
+		played, commands, _ := strings.Cut("\n"+script, "\n$ ")
+		s := stage{world: recorded(t), facts: fine()}
+		s.set(t, played)
+		answer := asked(s)
+		for part := range strings.SplitSeq(commands, "\n$ ") {
+			command, _, _ := strings.Cut(part, "\n")
+			played += "\n$ " + command + "\n" + answer(t, command)
+		}
+		return strings.TrimPrefix(played, "\n")
+	})
 }
 
 // shown is what a command says, with "!" before what is beside the answer. Empty lines, and the
@@ -121,9 +106,7 @@ func (s stage) server(t *testing.T) *fakeServer {
 	f.objects[pathLeases] = append(f.objects[pathLeases], leader)
 	says := func(path string, what any) {
 		text, err := json.Marshal(what)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		f.texts[path] = string(text)
 	}
 	if a := s.allocator; a != nil {
@@ -158,9 +141,7 @@ func (s stage) server(t *testing.T) *fakeServer {
 		moved := map[string][]map[string]any{}
 		for path, all := range f.objects {
 			text, err := json.Marshal(all)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			var list []map[string]any
 			remade(t, json.RawMessage(strings.ReplaceAll(string(text), installNamespace, s.namespace)), &list)
 			moved[strings.Replace(path, installNamespace, s.namespace, 1)] = list
@@ -220,9 +201,7 @@ func (s stage) answer(t *testing.T, command string) string {
 		return found(explain.CheckUp(w, s.facts, false))
 	case "validate":
 		var text strings.Builder
-		if err := printTables(&text, explain.Against(w, filed(t, s.files, "-")).Tables()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, printTables(&text, explain.Against(w, filed(t, s.files, "-")).Tables()))
 		return strings.TrimSuffix(text.String(), "\n")
 	}
 	t.Fatalf("no scene can have the command %s", command)
@@ -245,19 +224,13 @@ func found(c explain.Checkup) string {
 
 // Each check has a scene that breaks it, and a section of the manual.
 func TestEachCheckFindsItsFault(t *testing.T) {
-	scenes, err := os.ReadFile(filepath.Join("testdata", "scenes", "worlds", "check.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "kubectl-purelb.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	const scenes, manual = "testdata/scenes/worlds/check.txt", "../../docs/kubectl-purelb.md"
+	text := texts(t, scenes, manual)
 	for _, f := range explain.CheckUp(wellWorld(t), fine(), false).Findings {
-		if !strings.Contains(string(scenes), " "+f.Check+": ") {
+		if !strings.Contains(text[scenes], " "+f.Check+": ") {
 			t.Errorf("nothing breaks the check %s", f.Check)
 		}
-		if !strings.Contains(string(manual), "\n### check "+f.Check+"\n") {
+		if !strings.Contains(text[manual], "\n### check "+f.Check+"\n") {
 			t.Errorf("the manual has no section on the check %s", f.Check)
 		}
 	}

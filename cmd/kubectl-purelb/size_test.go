@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // mostBytes is how large the plugin may be. People download it by krew.
@@ -23,9 +25,7 @@ func TestThePluginIsSmall(t *testing.T) {
 		t.Fatalf("build the plugin: %v\n%s", err, out)
 	}
 	info, err := os.Stat(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	fmt.Printf("RESULT cli_binary_mb %.1f MB\n", float64(info.Size())/1e6)
 	if info.Size() > mostBytes {
 		t.Errorf("the plugin has %d bytes, and may have %d", info.Size(), mostBytes)

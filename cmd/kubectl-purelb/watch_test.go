@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestGapsAreFromTheFirstFailureToTheNextSuccess(t *testing.T) {
@@ -41,9 +43,7 @@ func TestGapsAreFromTheFirstFailureToTheNextSuccess(t *testing.T) {
 // A server ends while it is watched, and nothing listens from then on.
 func TestWatchTellsWhenAServerEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	served := 0

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"purelb.io/purelb/internal/explain"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // filed is the world of files. "-" is input.
@@ -23,9 +24,7 @@ func filed(tb testing.TB, input string, files ...string) explain.World {
 	newRoot(o)
 	o.files = files
 	w, err := o.readFiles()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expect.NoError(tb, err)
 	return w
 }
 
@@ -138,9 +137,7 @@ func (s *stage) object(tb testing.TB, key string, change any) {
 func remade(tb testing.TB, from, to any) {
 	tb.Helper()
 	text, err := json.Marshal(from)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expect.NoError(tb, err)
 	strict := json.NewDecoder(bytes.NewReader(text))
 	strict.DisallowUnknownFields()
 	if err := strict.Decode(to); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/groups"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestSkippedAddressesAreListed(t *testing.T) {
@@ -38,14 +39,10 @@ and more`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, err := groups.ParsePool(tt.pool, tt.pool, "", tt.exclude)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			c := ipam.Cluster{Groups: groups.Groups{Usable: []groups.Group{{Name: "default", Pools: []groups.Pool{p}}}}, Store: ipam.NewStore()}
 			c.Store.SetBlocked(map[netip.Addr]string{netip.MustParseAddr("10.0.0.1"): "the default gateway of node n1"})
-			if err := c.Store.Hold(netip.MustParseAddr("10.0.0.2"), "default/other", false); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, c.Store.Hold(netip.MustParseAddr("10.0.0.2"), "default/other", false))
 			if got := strings.Join(skips(c, netip.MustParseAddr(tt.before)), "\n"); got != tt.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
 			}

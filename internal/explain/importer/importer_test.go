@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"purelb.io/purelb/internal/explain/importer"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -34,19 +35,13 @@ func TestConfigurationsAreTranslated(t *testing.T) {
 				}
 			}
 			got, err := m.Translate(product, "purelb-system").Manifest(name, product)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
 			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, os.WriteFile(golden, got, 0o644))
 			}
 			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if string(got) != string(want) {
 				t.Errorf("the manifest is\n%s\nwant that of %s", got, golden)
 			}
@@ -57,9 +52,7 @@ func TestConfigurationsAreTranslated(t *testing.T) {
 func read(t *testing.T, file string) *importer.Source {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	m := &importer.Source{}
 	for line := range strings.Lines(string(text)) {
 		if networks, is := strings.CutPrefix(line, "# networks:"); is {
@@ -70,12 +63,8 @@ func read(t *testing.T, file string) *importer.Source {
 	}
 	for _, doc := range strings.Split(string(text), "\n---\n") {
 		object, err := yaml.YAMLToJSON([]byte(doc))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Read(object); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
+		expect.NoError(t, m.Read(object))
 	}
 	return m
 }
@@ -99,9 +88,7 @@ func TestPoolsForSomeServicesComeFirst(t *testing.T) {
 	for _, p := range []struct{ name, more string }{
 		{"a-all", ""}, {"b-shop", `, "serviceAllocation": {"namespaces": ["shop"]}`}, {"c-first", `, "serviceAllocation": {"priority": 900000, "namespaces": ["shop"]}`},
 	} {
-		if err := m.Read([]byte(`{"apiVersion": "metallb.io/v1beta1", "kind": "IPAddressPool", "metadata": {"name": "` + p.name + `"}, "spec": {"addresses": ["10.0.0.0/24"]` + p.more + `}}`)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, m.Read([]byte(`{"apiVersion": "metallb.io/v1beta1", "kind": "IPAddressPool", "metadata": {"name": "`+p.name+`"}, "spec": {"addresses": ["10.0.0.0/24"]`+p.more+`}}`)))
 	}
 	g := m.Translate("metallb", "purelb-system").Groups
 	if all, shop, first := *g[0].Spec.Priority, *g[1].Spec.Priority, *g[2].Spec.Priority; all >= shop || shop >= first {
@@ -113,9 +100,7 @@ func TestPoolsForSomeServicesComeFirst(t *testing.T) {
 func TestAnImportStaysWithinTheLimits(t *testing.T) {
 	m := &importer.Source{}
 	add := func(kind, version, name, spec string) {
-		if err := m.Read([]byte(`{"apiVersion": "metallb.io/` + version + `", "kind": "` + kind + `", "metadata": {"name": "` + name + `"}, "spec": ` + spec + `}`)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, m.Read([]byte(`{"apiVersion": "metallb.io/`+version+`", "kind": "`+kind+`", "metadata": {"name": "`+name+`"}, "spec": `+spec+`}`)))
 	}
 	add("IPAddressPool", "v1beta1", "pool", `{"addresses": ["10.0.0.0/24"]}`)
 	add("BFDProfile", "v1beta1", "fast", `{"receiveInterval": 10, "transmitInterval": 100}`)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/explain/importer"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // An annotation of a Service must not become an object of the manifest, or a command in a comment.
@@ -17,9 +18,7 @@ func TestAnAnnotationStaysInItsComment(t *testing.T) {
 			"metallb.io/allow-shared-ip": "x'; reboot; '" + end + "---" + end + "kind: ClusterRoleBinding",
 		}}}}}
 		got, err := m.Translate("metallb", "purelb-system").Manifest("MetalLB", "metallb")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if want := `'purelb.io/allow-shared-ip=x'\''; reboot; '\'' --- kind: ClusterRoleBinding'` + "\n"; !strings.HasSuffix(string(got), want) {
 			t.Errorf("the manifest is\n%q\nwant the end %q", got, want)
 		}
