@@ -35,15 +35,20 @@ func (w *world) releases() (before, after release) {
 		w.t.Fatal(err)
 	}
 	w.t.Logf("the upgrade starts from commit %s", from)
+	registry := w.registry()
+	before = w.release("0.0.1", registry, from, func(dir string) error { return lab.tree.Checkout(w.ctx, from, dir) })
+	after = w.release("0.0.2", registry, "HEAD", func(dir string) error { return lab.tree.Copy(w.ctx, dir) })
+	return before, after
+}
+
+// registry returns a new repository in the registry of the lab, which never replaces a version.
+func (w *world) registry() string {
+	w.t.Helper()
 	cp, err := lab.Machine(cluster.ControlPlane)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	// A registry never replaces a version, so each run has another one.
-	registry := fmt.Sprintf("%s/run-%d", netip.AddrPortFrom(cp.V4(), spec.RegistryPort), time.Now().UnixMilli())
-	before = w.release("0.0.1", registry, from, func(dir string) error { return lab.tree.Checkout(w.ctx, from, dir) })
-	after = w.release("0.0.2", registry, "HEAD", func(dir string) error { return lab.tree.Copy(w.ctx, dir) })
-	return before, after
+	return fmt.Sprintf("%s/run-%d", netip.AddrPortFrom(cp.V4(), spec.RegistryPort), time.Now().UnixMilli())
 }
 
 // release makes and publishes a release. write writes its source, which is that of the commit or
