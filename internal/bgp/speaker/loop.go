@@ -150,7 +150,6 @@ func (s *Speaker) observe(ctx context.Context, now time.Time) {
 		if last, ok := s.recall(ctx); ok {
 			before.Passwords = last.Passwords // a Secret may be gone for a moment
 			before.Weights = last.Weights     // the endpoints may not be known yet
-			s.weighing.Restore(last.Weights)
 		}
 	}
 	in := intent.Read(snapshot, s.Namespace, before, s.ConfigNamespaces...)
@@ -192,7 +191,6 @@ func (s *Speaker) useStored(ctx context.Context, now time.Time) {
 		s.Log.InfoContext(ctx, "waitingForAPIServer", "node", s.Node)
 		return
 	}
-	s.weighing.Restore(in.Weights)
 	s.Log.InfoContext(ctx, "lastInput", "node", s.Node, "reason", "the API server is not heard")
 	s.use(ctx, now, in)
 }

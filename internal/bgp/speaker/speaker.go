@@ -182,7 +182,7 @@ func New(opt Options) *Speaker {
 	s.exports.Schedule = backoff.Schedule{Rest: restTimes, Most: rereadEvery, Retry: failures}
 	s.facts.Schedule = backoff.Schedule{Rest: restTimes, Most: rereadEvery}
 	s.facts.quiet = backoff.Pauses{Min: rereadEvery, Max: fullCheck}
-	s.adverts, s.penalties = adverts{}, penalties{}
+	s.adverts, s.penalties, s.weighing.waiting = adverts{}, penalties{}, peering.Weights{}
 	s.reporter = reporter{node: opt.Node, log: opt.Log, events: opt.Events}
 	return s
 }

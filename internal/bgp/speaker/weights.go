@@ -2,15 +2,16 @@ package speaker
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"time"
 
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// weighing holds the weights of routes.
+// weighing holds what is to become weights of routes. The weights themselves are part of the input.
 type weighing struct {
-	peering.Weights
+	waiting peering.Weights
 	// endpoints has the last numbers of endpoints, by address. due is when weigh has to run again,
 	// or zero.
 	endpoints map[netip.Addr]uint32
@@ -23,19 +24,20 @@ func (s *Speaker) weigh(ctx context.Context, now time.Time, endpoints map[netip.
 	if endpoints == nil {
 		return // the weights stay as long as the endpoints are unknown
 	}
+	before := s.input.Weights
 	s.weighing.endpoints = endpoints
-	changed, again := s.weighing.Observe(now, endpoints)
-	s.weighing.due = again
-	if len(changed) == 0 {
+	s.input.Weights, s.weighing.due = s.weighing.waiting.Observe(now, before, endpoints)
+	if maps.Equal(s.input.Weights, before) {
 		return
 	}
-	s.input.Weights = s.weighing.All()
 	s.governing.Ask(now) // so that the weights are stored
 	touched := map[netip.Prefix]bool{}
-	for _, ip := range changed {
-		key := netip.PrefixFrom(ip, ip.BitLen())
-		if len(s.imports.members[key]) > 0 {
-			touched[key] = true
+	for _, all := range []map[netip.Addr]uint32{before, s.input.Weights} {
+		for ip := range all {
+			key := netip.PrefixFrom(ip, ip.BitLen())
+			if before[ip] != s.input.Weights[ip] && len(s.imports.members[key]) > 0 {
+				touched[key] = true
+			}
 		}
 	}
 	s.change(ctx, now, touched)
