@@ -51,10 +51,9 @@ type Options struct {
 	// Keys are AES keys of 16, 24 or 32 bytes. At least one is required. The first key
 	// encrypts; every key decrypts.
 	Keys [][]byte
-	// Seeds, if set, returns addresses at which other agents may be. Gossip calls it at the
-	// start. It calls it again, at growing intervals, while it sees no other member, or
-	// while an address of Seeds or of a dead member has no living member.
-	Seeds func(context.Context) ([]netip.AddrPort, error)
+	// Seeds, if set, returns addresses at which other agents may be. Gossip calls it about once in a second while
+	// it sees no other member, or while an address of Seeds or of a dead member has no living member.
+	Seeds func(context.Context) []netip.AddrPort
 	// Timing is the set of intervals. The zero value is right.
 	Timing Timing
 	// Patience is how long a process is not heard before the others declare it dead, from
@@ -134,6 +133,9 @@ func New(opt Options) (*Gossip, error) {
 		strangers: &strangers{log: opt.Log},
 		table:     newTable(),
 		windows:   map[string]*detector.Window{},
+	}
+	if g.opt.Seeds == nil {
+		g.opt.Seeds = func(context.Context) []netip.AddrPort { return nil }
 	}
 	if g.changed == nil {
 		g.changed = make(chan struct{}, 1)

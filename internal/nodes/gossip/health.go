@@ -19,9 +19,8 @@ type Health struct {
 	StaleMessages uint64
 	// RefusedStreams counts connections beyond the limit of concurrent streams.
 	RefusedStreams uint64
-	// JoinFailures counts the attempts of the joiner that reached no member, and SeedFailures the
-	// calls of Seeds that failed.
-	JoinFailures, SeedFailures uint64
+	// JoinFailures counts the attempts of the joiner that reached no member.
+	JoinFailures uint64
 	// SendFailures counts messages that this process could not deliver.
 	SendFailures uint64
 	// Losses counts the nodes that became dead. Stalls counts the times when this process
@@ -37,7 +36,7 @@ type Health struct {
 type counters struct {
 	badKey, badFormat, replayed, badRecord, staleMessages, refusedStreams atomic.Uint64
 	otherProcess                                                          atomic.Uint64
-	joinFailures, seedFailures, sendFailures, losses, stalls              atomic.Uint64
+	joinFailures, sendFailures, losses, stalls                            atomic.Uint64
 	missed, accused, corroborated                                         atomic.Uint64
 	packetsOut, bytesIn, bytesOut                                         atomic.Uint64
 }
@@ -49,7 +48,7 @@ func (g *Gossip) Health() Health {
 		BadKey: c.badKey.Load(), BadFormat: c.badFormat.Load(), Replayed: c.replayed.Load(),
 		BadVersion: g.strangers.count.Load(), OtherProcess: c.otherProcess.Load(),
 		BadRecord: c.badRecord.Load(), StaleMessages: c.staleMessages.Load(), RefusedStreams: c.refusedStreams.Load(),
-		JoinFailures: c.joinFailures.Load(), SeedFailures: c.seedFailures.Load(), SendFailures: c.sendFailures.Load(), Losses: c.losses.Load(), Stalls: c.stalls.Load(),
+		JoinFailures: c.joinFailures.Load(), SendFailures: c.sendFailures.Load(), Losses: c.losses.Load(), Stalls: c.stalls.Load(),
 		Missed: c.missed.Load(), Accused: c.accused.Load(),
 		PacketsOut: c.packetsOut.Load(), BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
 	}

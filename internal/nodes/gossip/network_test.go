@@ -54,7 +54,7 @@ func startReal(t *testing.T, node string, bind netip.AddrPort, seeds ...netip.Ad
 	r := &real{got: make(chan string, 10000)}
 	g, err := New(Options{
 		Node: node, Bind: bind, Keys: [][]byte{testKey}, Log: slog.New(slog.DiscardHandler), Timing: patiently,
-		Seeds:   func(context.Context) ([]netip.AddrPort, error) { return seeds, nil },
+		Seeds:   func(context.Context) []netip.AddrPort { return seeds },
 		Receive: func(from string, message []byte) { r.got <- from + ": " + string(message) },
 	})
 	expect.NoError(t, err)

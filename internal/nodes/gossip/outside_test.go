@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net/netip"
 	"sync/atomic"
@@ -61,17 +60,16 @@ func TestSeedsAreReadUntilAPeerIsFound(t *testing.T) {
 		var asked atomic.Int32
 		var answers atomic.Bool
 		late := c.start("node-001", 1, func(o *Options) {
-			o.Seeds = func(ctx context.Context) ([]netip.AddrPort, error) {
+			o.Seeds = func(ctx context.Context) []netip.AddrPort {
 				asked.Add(1)
-				seeds, err := c.seeds(ctx)
 				if !answers.Load() {
-					err = errors.New("no answer")
+					return nil
 				}
-				return seeds, err
+				return c.seeds(ctx)
 			}
 		})
 		c.pass(time.Minute)
-		if late.Health().SeedFailures == 0 || late.view() != "node-001 alive" {
+		if late.view() != "node-001 alive" {
 			t.Errorf("without seeds, the agent sees %s", late.view())
 		}
 		answers.Store(true)
@@ -79,8 +77,8 @@ func TestSeedsAreReadUntilAPeerIsFound(t *testing.T) {
 		c.expect("with seeds", "node-000 alive, node-001 alive")
 		before := asked.Load()
 		c.pass(10 * time.Minute)
-		if after := asked.Load(); after > before || before > 20 {
-			t.Errorf("the seeds were read %d times, then %d times more", before, after-before)
+		if more := asked.Load() - before; more > 0 {
+			t.Errorf("with all members, the seeds were read %d times", more)
 		}
 	})
 }

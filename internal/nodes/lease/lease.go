@@ -192,16 +192,15 @@ func (l *Leases) View() View {
 	return l.table.view(time.Now())
 }
 
-// Seeds returns the gossip addresses of other nodes, after the first list.
-func (l *Leases) Seeds(ctx context.Context) ([]netip.AddrPort, error) {
+// Seeds returns the gossip addresses of other nodes, after the first list or when ctx is done.
+func (l *Leases) Seeds(ctx context.Context) []netip.AddrPort {
 	select {
 	case <-l.listed:
 	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.table.seeds(), nil
+	return l.table.seeds()
 }
 
 // Changed signals that View may have changed.
