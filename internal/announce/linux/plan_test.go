@@ -3,6 +3,7 @@ package linux
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -15,12 +16,12 @@ import (
 // onEth0 returns addresses of ours on the link with index 2. The first address of a subnet
 // is the primary one.
 func onEth0(prefixes ...string) (all []held) {
-	seen := map[subnet]bool{}
+	seen := map[netip.Prefix]bool{}
 	for _, p := range prefixes {
 		h := held{Address: remote("eth0", p), index: 2}
 		h.Mark = announce.Mark
-		h.Secondary = h.Prefix.Addr().Is4() && seen[subnetOf(h)]
-		seen[subnetOf(h)] = true
+		h.Secondary = h.Prefix.Addr().Is4() && seen[h.Prefix.Masked()]
+		seen[h.Prefix.Masked()] = true
 		all = append(all, h)
 	}
 	return all
