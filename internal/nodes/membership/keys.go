@@ -23,6 +23,8 @@ type keyring struct {
 
 	mu   sync.Mutex
 	list [][]byte
+	// problem is the last problem with the Secret, or "".
+	problem string
 }
 
 func newKeyring() *keyring {
@@ -59,10 +61,18 @@ func (r *keyring) replace(keys [][]byte) {
 	backoff.Poke(r.changed)
 }
 
+// note sets the problem with the Secret, or "" if all is well. It reports whether that is another problem.
+func (r *keyring) note(problem string) (other bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	other = problem != "" && problem != r.problem
+	r.problem = problem
+	return other
+}
+
 // watchKeys fills ring from the Secret until ctx is done. When the Secret is deleted or
 // invalid, the current keys stay in use.
 func (m *Membership) watchKeys(ctx context.Context, ring *keyring) error {
-	k := &keyWatch{Membership: m, ring: ring}
 	named := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", m.Secret).String()
 	}
@@ -72,60 +82,41 @@ func (m *Membership) watchKeys(ctx context.Context, ring *keyring) error {
 	w = kube.NewWatch(kube.Selected(m.Secrets, named), data, same, func(before, after *map[string][]byte) {
 		switch kept, synced := w.All(); {
 		case after != nil:
-			k.found(ctx, *after)
+			m.foundKeys(ctx, ring, *after)
 		case before != nil:
-			k.without(ctx, errors.New("the Secret is gone"))
+			m.withoutKeys(ctx, ring, errors.New("the Secret is gone"))
 		case synced && len(kept) == 0:
-			k.without(ctx, errors.New("there is no such Secret"))
+			m.withoutKeys(ctx, ring, errors.New("there is no such Secret"))
 		}
 	})
 	w.Failed = func(ctx context.Context, err error) {
-		if !k.has() { // an agent that has keys waits for the end of the interruption
-			k.without(ctx, err)
+		if ring.keys() == nil { // an agent that has keys waits for the end of the interruption
+			m.withoutKeys(ctx, ring, err)
 		}
 	}
 	w.Run(ctx)
 	return nil
 }
 
-// keyWatch follows the Secret, and logs each problem with it once.
-type keyWatch struct {
-	*Membership
-	ring *keyring
-
-	mu     sync.Mutex
-	logged string // the last problem
-}
-
-func (w *keyWatch) has() bool { return w.ring.keys() != nil }
-
-// found stores the keys of a Secret.
-func (w *keyWatch) found(ctx context.Context, data map[string][]byte) {
+// foundKeys stores the keys of a Secret.
+func (m *Membership) foundKeys(ctx context.Context, ring *keyring, data map[string][]byte) {
 	keys, err := config.GossipKeys(data)
 	if err != nil {
-		w.without(ctx, err)
+		m.withoutKeys(ctx, ring, err)
 		return
 	}
-	w.logOnce(ctx, "")
-	w.remember(ctx, keys)
-	w.ring.put(keys)
+	ring.note("")
+	m.remember(ctx, keys)
+	ring.put(keys)
 }
 
-// without records the reason why the Secret has no keys. If the keyring is empty too, the agent
-// uses only the Leases.
-func (w *keyWatch) without(ctx context.Context, err error) {
-	w.logOnce(ctx, err.Error())
-	if !w.has() {
-		w.relyOnLeases()
+// withoutKeys records the reason why the Secret has no keys, and logs it once. If the keyring is empty too, the
+// agent uses only the Leases.
+func (m *Membership) withoutKeys(ctx context.Context, ring *keyring, err error) {
+	if ring.note(err.Error()) {
+		m.Log.WarnContext(ctx, "gossipKeyMissing", "secret", m.Secret, "error", err)
 	}
-}
-
-// logOnce logs problem unless it is the last one again. An empty problem means that all is well.
-func (w *keyWatch) logOnce(ctx context.Context, problem string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if problem != "" && problem != w.logged {
-		w.Log.WarnContext(ctx, "gossipKeyMissing", "secret", w.Secret, "error", problem)
+	if ring.keys() == nil {
+		m.relyOnLeases()
 	}
-	w.logged = problem
 }
