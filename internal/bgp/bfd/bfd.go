@@ -9,7 +9,6 @@
 package bfd
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -44,36 +43,14 @@ type Session struct {
 	Passive bool
 }
 
-// The limits of the intervals. The upper limit is that of the field in the packet.
-const (
-	minInterval = 10 * time.Millisecond
-	maxInterval = (1<<32 - 1) * time.Microsecond
-)
-
-// Validate reports what is wrong with the session.
-func (s Session) Validate() error {
-	peer, linkLocal := s.key(), s.Peer.Is6() && s.Peer.IsLinkLocalUnicast()
+// check reports what is wrong with a session that a configuration can ask for.
+func (s Session) check() error {
+	peer := s.key()
 	switch {
-	case !peer.IsValid() || peer.IsUnspecified() || peer.IsMulticast():
-		return fmt.Errorf("%v is not the address of a neighbour", s.Peer)
-	case linkLocal && peer.Zone() == "":
-		return fmt.Errorf("%v says nothing without an interface", s.Peer)
-	case !linkLocal && peer.Zone() != "":
-		return fmt.Errorf("%v is not link-local, and cannot have a zone", s.Peer)
 	case s.Interface != "" && peer.Zone() != "" && s.Interface != peer.Zone():
 		return fmt.Errorf("%v is not on interface %s", s.Peer, s.Interface)
-	case s.Local.IsValid() && s.Local.Unmap().Is4() != peer.Is4():
-		return fmt.Errorf("%v and %v are of different families", s.Local, s.Peer)
-	case s.MinTransmit < minInterval || s.MinTransmit > maxInterval:
-		return fmt.Errorf("a packet every %v is not possible", s.MinTransmit)
-	case s.MinReceive < minInterval || s.MinReceive > maxInterval:
-		return fmt.Errorf("a packet every %v is not possible", s.MinReceive)
-	case s.Multihop && linkLocal:
+	case s.Multihop && peer.IsLinkLocalUnicast() && peer.Is6():
 		return fmt.Errorf("%v is link-local, and no router is on the path to it", s.Peer)
-	case s.Multihop && s.MinTTL == 0:
-		return errors.New("the lowest TTL is at least 1")
-	case s.Multiplier == 0:
-		return errors.New("the multiplier is at least 1")
 	}
 	return nil
 }

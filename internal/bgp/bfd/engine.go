@@ -69,13 +69,13 @@ func start(log *slog.Logger, n network) *Engine {
 // change keeps its state and negotiates. A session that is not wanted any more tells its
 // neighbor that it is administratively down.
 //
-// Set leaves out invalid sessions, and returns what is wrong with them. Other errors come from the network; the
+// Set leaves out sessions that are impossible, and returns what is wrong with them. Other errors come from the network; the
 // engine tries again by itself.
 func (e *Engine) Set(ctx context.Context, sessions []Session) error {
 	wanted := map[netip.Addr]Session{}
 	var errs []error
 	for _, s := range sessions {
-		err := s.Validate()
+		err := s.check()
 		if _, twice := wanted[s.key()]; twice {
 			err = errTwice
 		}
