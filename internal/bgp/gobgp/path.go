@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
@@ -14,19 +13,13 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// pathBuilder builds paths. Paths with the same attributes share the attributes in memory.
+// pathBuilder builds paths. A path shares its attributes in memory with the path before it, if they are the
+// same, as most are.
 type pathBuilder struct {
-	now        int64
-	asn        uint32
-	attributes map[string]map[bgp.Family][]bgp.PathAttributeInterface
-	// last and common are the attributes of the last path: most paths have the same
-	// attributes as the previous path.
+	now    int64
+	asn    uint32
 	last   peering.Attributes
 	common map[bgp.Family][]bgp.PathAttributeInterface
-}
-
-func newPathBuilder(now int64, asn uint32) *pathBuilder {
-	return &pathBuilder{now: now, asn: asn, attributes: map[string]map[bgp.Family][]bgp.PathAttributeInterface{}}
 }
 
 func (p *pathBuilder) path(r peering.Route) (*apiutil.Path, error) {
@@ -36,11 +29,7 @@ func (p *pathBuilder) path(r peering.Route) (*apiutil.Path, error) {
 		return nil, fmt.Errorf("prefix %v: %w", r.Prefix, err)
 	}
 	if p.common == nil || !sameAttributes(p.last, r.Attributes) {
-		key := keyOf(r.Attributes)
-		if p.attributes[key] == nil {
-			p.attributes[key] = map[bgp.Family][]bgp.PathAttributeInterface{}
-		}
-		p.last, p.common = r.Attributes, p.attributes[key]
+		p.last, p.common = r.Attributes, map[bgp.Family][]bgp.PathAttributeInterface{}
 	}
 	attrs := p.common[family]
 	if attrs == nil {
@@ -50,18 +39,6 @@ func (p *pathBuilder) path(r peering.Route) (*apiutil.Path, error) {
 		p.common[family] = attrs
 	}
 	return &apiutil.Path{Family: family, Nlri: nlri, Attrs: attrs, Age: p.now}, nil
-}
-
-func keyOf(a peering.Attributes) string {
-	var b strings.Builder
-	fmt.Fprint(&b, a.Communities, a.LargeCommunities, a.Marks, a.Weight)
-	for _, v := range []*uint32{a.MED, a.LocalPref} {
-		if v != nil {
-			fmt.Fprint(&b, " ", *v)
-		}
-		b.WriteByte(';')
-	}
-	return b.String()
 }
 
 // attributesOf sets an unspecified next hop: neighbors then get the address of their session.

@@ -108,7 +108,7 @@ func (s *Server) tell(routes []peering.Route, do func(paths []*apiutil.Path) err
 	if len(routes) == 0 || s.engine == nil {
 		return nil
 	}
-	p := newPathBuilder(s.now().Unix(), s.found.global.ASN)
+	p := pathBuilder{now: s.now().Unix(), asn: s.found.global.ASN}
 	paths := make([]*apiutil.Path, 0, len(routes))
 	for _, r := range routes {
 		path, err := p.path(r)

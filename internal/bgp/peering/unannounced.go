@@ -25,20 +25,20 @@ func (in Report) Unannounced() map[addr.Family]int {
 	if in.Unconfigured || in.Leaving {
 		return all
 	}
-	for f, groups := range in.unnamed() {
-		for _, count := range groups {
-			all[f] += count
+	announced, unnamed := in.announced(), in.unnamed()
+	for _, f := range []addr.Family{addr.V4, addr.V6} {
+		if !in.announcesNothing(f) {
+			for _, count := range unnamed[f] {
+				all[f] += count
+			}
+			continue
+		}
+		for _, i := range in.Imported {
+			if addr.FamilyOf(i.Address.Addr()) == f && announced.has(i.Address) {
+				all[f]++
+			}
 		}
 	}
-	announced := in.announced()
-	none := map[addr.Family]int{}
-	for _, i := range in.Imported {
-		f := addr.FamilyOf(i.Address.Addr())
-		if announced.has(i.Address) && in.announcesNothing(f) {
-			none[f]++
-		}
-	}
-	maps.Copy(all, none)
 	return all
 }
 

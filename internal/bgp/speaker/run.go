@@ -88,12 +88,11 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		Core: clients.Core, Apps: clients.Apps,
 		Namespace: s.Namespace, Pod: s.Pod, UID: s.PodUID, Node: s.Node, NodeDeleted: caches.NodeDeleted, Machine: s.Machine, Log: s.Log,
 	}
-	dir := s.stateDir(ctx)
 	speaker := New(Options{
 		Node: s.Node, Namespace: s.Namespace, ConfigNamespaces: s.ConfigNamespaces,
 		Server: server, Kernel: kernel, BFD: bfd, Cluster: caches, Reports: writer,
 		Events:  recorder,
-		Metrics: metrics, Log: s.Log, Memory: inside(dir, memoryFile),
+		Metrics: metrics, Log: s.Log, Memory: s.memory(ctx),
 		Endings: end, Restart: s.Restart,
 	})
 	watches := func(ctx context.Context) error {
@@ -106,8 +105,8 @@ func Run(ctx context.Context, config *rest.Config, server Server, kernel Kernel,
 		process.Server{Address: s.Health, Handler: speaker.HealthHandler(writer.Written), Services: s.Services}.Run)
 }
 
-// stateDir makes StateDir, and returns "" if that fails.
-func (s Setup) stateDir(ctx context.Context) string {
+// memory makes StateDir, and returns the path of the file in it, or "" if there is no folder.
+func (s Setup) memory(ctx context.Context) string {
 	if s.StateDir == "" {
 		return ""
 	}
@@ -115,13 +114,5 @@ func (s Setup) stateDir(ctx context.Context) string {
 		s.Log.WarnContext(ctx, "inputNotRemembered", "node", s.Node, "error", err)
 		return ""
 	}
-	return s.StateDir
-}
-
-// inside returns the path of a file in dir, or "" if there is no dir.
-func inside(dir, name string) string {
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, name)
+	return filepath.Join(s.StateDir, memoryFile)
 }

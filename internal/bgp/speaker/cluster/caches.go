@@ -89,7 +89,7 @@ func NewCaches(clients Clients, node, namespace string, log *slog.Logger, others
 	c := &Caches{clients: clients, node: node, namespace: namespace, log: log, changed: make(chan struct{}, 1), secrets: map[string]*secretWatch{}}
 	every := fields.Everything()
 	c.configs = watch(c, in(clients.BGP, "configs", namespace, every), keepConfig, sameConfig)
-	c.nodes = watch(c, in(clients.Core, "nodes", corev1.NamespaceAll, named(node)), keepNode, sameNode)
+	c.nodes = watch(c, in(clients.Core, "nodes", corev1.NamespaceAll, named(node)), keepNode, same)
 	for _, ns := range config.Watched(namespace, others) {
 		c.groups = append(c.groups, watch(c, in(clients.PureLB, "servicegroups", ns, every), keepGroup, sameGroup))
 		c.agents = append(c.agents, watch(c, in(clients.PureLB, "lbnodeagents", ns, every), keepAgent, sameAgent))
@@ -109,7 +109,7 @@ func watch[O runtime.Object, T any](c *Caches, source *toolscache.ListWatch, kee
 }
 
 func (c *Caches) watchServices(keep func(*corev1.Service) (intent.ServiceFacts, bool)) *kube.Watch[intent.ServiceFacts] {
-	return watch(c, kube.LoadBalancers(c.clients.Core), keep, sameService)
+	return watch(c, kube.LoadBalancers(c.clients.Core), keep, same)
 }
 
 // Run watches until ctx is done.
@@ -248,7 +248,7 @@ func (c *Caches) readSecrets(config *intent.Config) (secrets map[string]peering.
 
 // watchSecret begins to watch the Secret of that name.
 func (c *Caches) watchSecret(name string) *secretWatch {
-	return begin(c, watch(c, in(c.clients.Core, "secrets", c.namespace, named(name)), keepSecret, sameSecret))
+	return begin(c, watch(c, in(c.clients.Core, "secrets", c.namespace, named(name)), keepSecret, same))
 }
 
 // readManaged returns the Services with addresses. It watches them as soon as they are needed. The watch then
@@ -281,7 +281,7 @@ func (c *Caches) readEndpoints(needed bool) (here []intent.SliceFacts, complete 
 		c.slices = nil
 	case needed && c.slices == nil:
 		source := in(c.clients.Discovery, "endpointslices", corev1.NamespaceAll, fields.Everything())
-		c.slices = begin(c, watch(c, source, keepSlice(c.node), sameSlice))
+		c.slices = begin(c, watch(c, source, keepSlice(c.node), same))
 	}
 	if c.slices == nil {
 		return []intent.SliceFacts{}, true

@@ -1,10 +1,8 @@
 package cluster
 
 import (
-	"maps"
 	"net/netip"
 	"reflect"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,8 +46,6 @@ func keepNode(n *corev1.Node) (intent.NodeFacts, bool) {
 	}
 	return facts, true
 }
-
-func sameNode(a, b intent.NodeFacts) bool { return reflect.DeepEqual(a, b) }
 
 func keepGroup(g *v2.ServiceGroup) (v2.ServiceGroup, bool) {
 	kept := *g
@@ -120,11 +116,6 @@ func serviceFacts(svc *corev1.Service) intent.ServiceFacts {
 	return facts
 }
 
-func sameService(a, b intent.ServiceFacts) bool {
-	return a.UID == b.UID && a.Recorded == b.Recorded && a.Restricted == b.Restricted && a.Local == b.Local && a.From == b.From &&
-		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Addresses, b.Addresses)
-}
-
 // addressFamilies are the families of the address types of EndpointSlices. Slices of the third
 // type, host names, get no packets.
 var addressFamilies = map[discoveryv1.AddressType]addr.Family{discoveryv1.AddressTypeIPv4: addr.V4, discoveryv1.AddressTypeIPv6: addr.V6}
@@ -147,8 +138,7 @@ func keepSlice(node string) func(*discoveryv1.EndpointSlice) (intent.SliceFacts,
 	}
 }
 
-func sameSlice(a, b intent.SliceFacts) bool { return reflect.DeepEqual(a, b) }
-
 func keepSecret(secret *corev1.Secret) (map[string][]byte, bool) { return secret.Data, true }
 
-func sameSecret(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, slices.Equal[[]byte]) }
+// same compares facts of which every part counts.
+func same[T any](a, b T) bool { return reflect.DeepEqual(a, b) }
