@@ -72,6 +72,27 @@ func TestOnlyServicesOfBackedGroupsHaveTheFinalizer(t *testing.T) {
 	b.active()
 }
 
+// A user replaces the whole object by a manifest, which has neither PureLB's annotations nor its finalizer.
+func TestAReplacedServiceKeepsItsAddress(t *testing.T) {
+	w := newWorld(t)
+	b := newBox(w)
+	b.token(netboxtest.AdminToken)
+	b.prefixGroup("public", "203.0.113.0/24")
+	w.create(w.small("default"))
+	w.allocator()
+	for group, address := range map[string]string{"default": "192.0.2.1", "public": "203.0.113.1"} {
+		name := "of-" + group
+		w.allocate(balancer(name, inGroup(group)), address)
+		must(t, w.client.Update(t.Context(), balancer(name, inGroup(group))))
+		svc := named("default", name)
+		w.annotated(svc, service.AnnotationAllocatedBy, service.Brand, service.AnnotationAllocatedAddresses, address)
+		w.bound(svc, group == "public")
+		w.says(svc, metav1.ConditionTrue, ipam.ReasonAllocated)
+		w.has(svc, address)
+	}
+	b.active("203.0.113.1/24 default/of-public")
+}
+
 // The claim and the deletion come before any allocator has written the address into the status.
 func TestNoAllocatorLosesNoRecord(t *testing.T) {
 	w := newWorld(t)
