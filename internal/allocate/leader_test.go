@@ -136,7 +136,7 @@ func TestNothingIsAllocatedBeforeTheStoreIsComplete(t *testing.T) {
 		`purelb_address_pool_size{pool="default"} 4`, `purelb_address_pool_addresses_in_use{pool="default"} 2`,
 		`purelb_allocator_sg_status_writes_total{outcome="forbidden"} 0`, "purelb_k8s_client_updates_total 1",
 		"purelb_k8s_client_update_errors_total 0", "purelb_k8s_client_config_loaded_bool 1")
-	answers("http://"+metrics+"/state", http.StatusOK, `"format":3`, `"leading":true`, `"complete":true`)
+	answers("http://"+metrics+"/state", http.StatusOK, `"format":4`, `"leading":true`, `"complete":true`)
 }
 
 // freeAddress returns an address of ip on which no process listens. ip is an unusual

@@ -29,7 +29,7 @@ type stateServer struct {
 const (
 	// mostListed is how many entries of each kind an answer has.
 	mostListed = 500
-	// mostText is the maximum length of a sentence.
+	// mostText is the maximum length of a reason.
 	mostText = 500
 )
 
@@ -77,23 +77,15 @@ func (s *stateServer) delays() []allocstate.Delayed {
 	return all
 }
 
-// backends returns the states of the groups' backends, in order.
+// backends returns what the backends of groups hold for no Service, in order.
 func (s *stateServer) backends() []allocstate.Backend {
 	all := []allocstate.Backend{}
 	states := s.states()
 	for _, group := range slices.Sorted(maps.Keys(states)) {
 		known := states[group]
-		b := allocstate.Backend{
-			Group: group, Name: known.Backend, Reached: known.Reached, Orphans: known.Orphans, Missing: known.Missing, Digest: known.Digest,
-		}
+		b := allocstate.Backend{Group: group, Orphans: known.Orphans, Digest: known.Digest}
 		for _, g := range known.Listed {
 			b.Listed = append(b.Listed, allocstate.Orphan{Address: g.Address, Key: g.Key})
-		}
-		for _, warning := range known.Warnings {
-			b.Warnings = append(b.Warnings, clip(warning, mostText))
-		}
-		if f := known.Fault; f != nil {
-			b.Fault, b.FaultKind, b.Since = clip(f.Message, mostText), string(f.Kind), f.Since
 		}
 		all = append(all, b)
 	}

@@ -58,7 +58,7 @@ func TestStateSaysWhichWritesWait(t *testing.T) {
 		for _, d := range a.Delayed {
 			got += fmt.Sprintln(d.Service, d.Why, d.Until.After(time.Now()), d.Holds)
 		}
-		if want := `3 me me true true 2
+		if want := `4 me me true true 2
 default/holder another controller changes it true [192.0.2.2]
 `; got != want {
 			t.Errorf("got\n%swant\n%s", got, want)

@@ -14,7 +14,7 @@ const Path = "/state"
 
 // Format is the version of State. It rises when a field changes its meaning or goes away. New
 // fields do not change it.
-const Format = 3
+const Format = 4
 
 // MaxBytes is more than any answer has.
 const MaxBytes = 4 << 20
@@ -53,24 +53,15 @@ type Delayed struct {
 	Holds []netip.Addr `json:"holds,omitempty"`
 }
 
-// Backend is the IPAM system that has the addresses of a group.
+// Backend is the IPAM system that has the addresses of a group. How it does is in the status of the
+// ServiceGroup.
 type Backend struct {
 	Group string `json:"group"`
-	Name  string `json:"name"`
-	// Reached is when it last did what it was asked for, zero if never.
-	Reached time.Time `json:"reached,omitzero"`
-	// Fault is why it does not work, "" if it works. FaultKind is its reason, and Since is when
-	// that began.
-	Fault     string    `json:"fault,omitempty"`
-	FaultKind string    `json:"faultKind,omitempty"`
-	Since     time.Time `json:"since,omitzero"`
-	Warnings  []string  `json:"warnings,omitempty"`
 	// Orphans counts the addresses that it holds for this cluster and that no Service has. Listed
-	// are the first of them, and Digest identifies all of them. Missing counts the opposite.
+	// are the first of them, and Digest identifies all of them.
 	Orphans int      `json:"orphans,omitempty"`
 	Listed  []Orphan `json:"listed,omitempty"`
 	Digest  string   `json:"digest,omitempty"`
-	Missing int      `json:"missing,omitempty"`
 }
 
 // Orphan is an address that a backend holds for this cluster and that no Service has.
