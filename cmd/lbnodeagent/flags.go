@@ -55,7 +55,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (flags, err
 	set.StringVar(&gossip, "gossip-address", gossip, "the `address` of this node that the other agents reach (PURELB_GOSSIP_ADDRESS); default: no gossip")
 	set.StringVar(&gossipPort, "gossip-port", gossipPort, "the `port` to gossip on, the same on all nodes, 0 for no gossip (PURELB_GOSSIP_PORT)")
 	set.StringVar(&f.Gossip.Secret, "gossip-secret", cmp.Or(env("PURELB_GOSSIP_SECRET"), "purelb-gossip"), "the `name` of the Secret with the keys of the gossip (PURELB_GOSSIP_SECRET)")
-	set.StringVar(&stateDir, "state-dir", env("PURELB_STATE_DIR"), "the `folder` that the key of the gossip and the addresses of other agents are kept in, for when the API server is away at a start (PURELB_STATE_DIR); default: they are not kept")
+	set.StringVar(&stateDir, "state-dir", env("PURELB_STATE_DIR"), "the `folder` that the keys of the gossip are kept in, for when the API server is away at a start (PURELB_STATE_DIR); default: they are not kept")
 	var wrong error
 	for _, d := range []struct {
 		to                           *time.Duration

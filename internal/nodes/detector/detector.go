@@ -84,7 +84,7 @@ type Detector struct {
 	targets []Peer
 	former  map[PeerID]formerWatcher
 	watched map[PeerID]*peerHealth
-	windows map[PeerID]*Window
+	windows Windows
 	// refutations is the number of further ticks in which this process tells all peers that
 	// it is alive.
 	refutations int
@@ -136,7 +136,7 @@ func (h *peerHealth) suspected() bool { return h.missed >= h.missLimit }
 func New(self PeerID, interval time.Duration) *Detector {
 	return &Detector{
 		self: self, interval: interval, peers: map[PeerID]Peer{}, former: map[PeerID]formerWatcher{},
-		watched: map[PeerID]*peerHealth{}, windows: map[PeerID]*Window{}, hearing: newHearing(),
+		watched: map[PeerID]*peerHealth{}, hearing: newHearing(),
 	}
 }
 

@@ -2,9 +2,6 @@ package detector
 
 import "maps"
 
-// senders is how many senders of heartbeats the detector remembers.
-const senders = 16384
-
 // Receive processes a heartbeat. Its sender is alive, whatever the heartbeat says. A peer
 // that this process does not know yet may suspect this process, because other peers know
 // that peer.
@@ -12,7 +9,7 @@ func (d *Detector) Receive(h Heartbeat, a *Actions) {
 	if h.From == d.self {
 		return
 	}
-	if !d.first(h) {
+	if !d.windows.First(h.From, h.Number, func(id PeerID) bool { _, known := d.peers[id]; return known }) {
 		a.Replayed++
 		return
 	}
@@ -61,19 +58,6 @@ func (d *Detector) isOnlyPeer(id PeerID) bool {
 	return true
 }
 
-// first reports whether h arrives for the first time.
-func (d *Detector) first(h Heartbeat) bool {
-	w := d.windows[h.From]
-	if w == nil {
-		if len(d.windows) >= senders {
-			maps.DeleteFunc(d.windows, func(id PeerID, _ *Window) bool { _, known := d.peers[id]; return !known })
-		}
-		w = &Window{}
-		d.windows[h.From] = w
-	}
-	return w.First(h.Number)
-}
-
 // heard records that p was heard. If p was suspected, the next tick tells all peers.
 func (d *Detector) heard(p Peer, a *Actions) {
 	a.Heard = append(a.Heard, p.ID)
@@ -99,6 +83,29 @@ func (d *Detector) vouchedFor(p Peer, h *peerHealth, a *Actions) {
 	if h != nil && h.suspected() {
 		*h = peerHealth{missed: 1, missLimit: min(2*h.missLimit, missLimitMax)}
 	}
+}
+
+// senders is how many senders Windows remembers.
+const senders = 16384
+
+// Windows has a Window for each sender. The zero value has received no number.
+type Windows struct{ each map[PeerID]*Window }
+
+// First reports whether number of this sender arrives for the first time. If there are too many senders, it forgets
+// those that are not known.
+func (w *Windows) First(from PeerID, number uint64, known func(PeerID) bool) bool {
+	one := w.each[from]
+	if one == nil {
+		if len(w.each) >= senders {
+			maps.DeleteFunc(w.each, func(id PeerID, _ *Window) bool { return !known(id) })
+		}
+		if w.each == nil {
+			w.each = map[PeerID]*Window{}
+		}
+		one = &Window{}
+		w.each[from] = one
+	}
+	return one.First(number)
 }
 
 // Window is an anti-replay window (RFC 4303, section 3.4.3). It records which of the last 64

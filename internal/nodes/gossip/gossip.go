@@ -111,7 +111,7 @@ type Gossip struct {
 	mu      sync.Mutex
 	meta    []byte
 	table   table
-	windows map[string]*detector.Window // of the messages of each sender
+	windows detector.Windows // of the messages of each sender
 	stalls  detector.StallGuard
 }
 
@@ -132,7 +132,6 @@ func New(opt Options) (*Gossip, error) {
 		versions:  cmp.Or(opt.versions, supported),
 		strangers: &strangers{log: opt.Log},
 		table:     newTable(),
-		windows:   map[string]*detector.Window{},
 	}
 	if g.opt.Seeds == nil {
 		g.opt.Seeds = func(context.Context) []netip.AddrPort { return nil }

@@ -21,8 +21,6 @@ const MaxMessage = 1 << 20
 const (
 	messageVersion = 1
 	messageHeader  = 1 + 8 + 8 + 2
-	// senders is how many senders of messages this process remembers.
-	senders = 16384
 )
 
 // Send delivers message to the agent of node. When it returns nil, the network has accepted
@@ -117,14 +115,5 @@ func (g *Gossip) receive(envelope []byte) {
 func (g *Gossip) first(from identity, number uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	name := from.String()
-	w, ok := g.windows[name]
-	if !ok {
-		if len(g.windows) >= senders {
-			clear(g.windows)
-		}
-		w = &detector.Window{}
-		g.windows[name] = w
-	}
-	return w.First(number)
+	return g.windows.First(from.peerID(), number, func(detector.PeerID) bool { return false })
 }
