@@ -7,7 +7,6 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/groups"
-	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -88,15 +87,11 @@ func (d *decider) isDark(a Address) bool {
 func (d *decider) keepUntilTaken(ip netip.Addr) Decision {
 	for _, svc := range d.holders[ip] {
 		slot, ok := service.SlotOf(svc.Slots, ip)
-		if ok && slot.Node != d.Self && d.lives(slot.Node) {
+		if _, lives := d.Peers.Member(slot.Node); ok && lives && slot.Node != d.Self {
 			return Decision{Reason: ReasonLostElection, Winner: slot.Node}
 		}
 	}
 	return d.keep(ip)
-}
-
-func (d *decider) lives(node string) bool {
-	return slices.ContainsFunc(d.Peers.Members, func(m election.Member) bool { return m.Node == node })
 }
 
 // isLocal reports whether ip is in a network of this node, or of any other node, alive or

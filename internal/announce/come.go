@@ -177,7 +177,8 @@ func (m *Addresses) answerOffers(now time.Time, s Situation, local map[netip.Add
 			continue
 		}
 		r.offer.from = slices.DeleteFunc(r.offer.from, func(node string) bool {
-			return !slices.ContainsFunc(s.Peers.Members, func(m election.Member) bool { return m.Node == node })
+			_, lives := s.Peers.Member(node)
+			return !lives
 		})
 		taken := local[ip] != nil && here[ip]
 		if taken {

@@ -205,8 +205,7 @@ func (d *decider) handTo(ip netip.Addr, winner string) string {
 	if winner == d.Self || !d.held(ip) {
 		return ""
 	}
-	i := slices.IndexFunc(d.Peers.Members, func(m election.Member) bool { return m.Node == winner })
-	if i < 0 || !d.Peers.Members[i].Reachable {
+	if m, lives := d.Peers.Member(winner); !lives || !m.Reachable {
 		return ""
 	}
 	return winner

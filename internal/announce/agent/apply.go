@@ -205,9 +205,7 @@ func (a *Agent) probe(link string, ips []netip.Addr, seen *observation) task {
 		dead := a.dropDead(ctx, link, long, holders, seen.Peers)
 		return func() {
 			a.noteProxies(ctx, link, proxies)
-			for _, node := range dead {
-				delete(a.kubelets, node) // its other addresses are probed next
-			}
+			maps.DeleteFunc(a.kubelets, func(node string, _ time.Time) bool { return dead[node] }) // their other addresses come next
 			for family, some := range byFamily(ips) {
 				if err != nil {
 					a.notProbed(ended, link, some)

@@ -33,30 +33,26 @@ func (a *Agent) answeredLong(now time.Time, ips []netip.Addr, seen *observation)
 	return long
 }
 
-// dropDead removes from holders the nodes that have ips and are dead, and returns these nodes. A fabric may go on
-// answering for a node that is gone, for as long as its ARP entry lives.
+// dropDead removes from holders the dead nodes that have ips. It returns for each node that it asked about whether it
+// is dead. A fabric may go on answering for a node that is gone, for as long as its ARP entry lives.
 //
 // A node is dead if neither gossip nor its Lease shows its agent, its addresses must have expired, and
 // its kubelet is not heard. If only the agent is missing, the node may still answer by mistake, and then the
 // answer says what is wrong.
-func (a *Agent) dropDead(ctx context.Context, link string, ips []netip.Addr, holders map[netip.Addr][6]byte, peers election.Peers) (dead []string) {
-	living := map[string]bool{}
-	for _, m := range peers.Members {
-		living[m.Node] = true
-	}
+func (a *Agent) dropDead(ctx context.Context, link string, ips []netip.Addr, holders map[netip.Addr][6]byte, peers election.Peers) map[string]bool {
+	dead := map[string]bool{}
 	for _, ip := range ips {
 		node, known := peers.MACs[holders[ip]]
-		if !known || living[node] {
+		if _, lives := peers.Member(node); !known || lives {
 			continue
 		}
-		if !slices.Contains(dead, node) {
-			if living[node] = !a.kubeletUnreachable(ctx, node); living[node] {
-				continue
-			}
-			dead = append(dead, node)
+		if _, asked := dead[node]; !asked {
+			dead[node] = a.kubeletUnreachable(ctx, node)
 		}
-		a.Log.WarnContext(ctx, "answeredForDeadNode", "node", a.Node, "interface", link, "address", ip, "of", node, "mac", announce.MACText(holders[ip]))
-		delete(holders, ip)
+		if dead[node] {
+			a.Log.WarnContext(ctx, "answeredForDeadNode", "node", a.Node, "interface", link, "address", ip, "of", node, "mac", announce.MACText(holders[ip]))
+			delete(holders, ip)
+		}
 	}
 	return dead
 }

@@ -28,6 +28,15 @@ type Peers struct {
 	Trusted bool
 }
 
+// Member returns the live node of this name.
+func (p Peers) Member(node string) (m Member, lives bool) {
+	i := slices.IndexFunc(p.Members, func(m Member) bool { return m.Node == node })
+	if i < 0 {
+		return Member{}, false
+	}
+	return p.Members[i], true
+}
+
 // Merge returns what e says about all nodes at the time now.
 //
 // A node that gossip hears is alive. If gossip lost a node but still hears most nodes, this node is
