@@ -58,7 +58,7 @@ var pages = []struct {
 }{
 	{"Addresses", func(s screen) (explain.Table, error) { return first(explain.ServicesOf(s.world, explain.Filter{})) }, []string{"NAMESPACE", "SERVICE", "IPS", "ANNOUNCING", "STATUS"}, explain.OfService, "STATUS", explain.OverallOK},
 	{"Problems", problems, []string{"PROBLEM"}, "", "PROBLEM", "none"},
-	{"Pools", func(s screen) (explain.Table, error) { return first(explain.PoolsOf(s.world, explain.Filter{}, false)) }, []string{"SERVICEGROUP", "POOL RANGE", "SIZE", "USED", "AVAIL", "UTIL%"}, explain.OfGroup, "", ""},
+	{"Pools", func(s screen) (explain.Table, error) { return first(explain.PoolsOf(s.world, explain.Filter{})) }, []string{"SERVICEGROUP", "POOL RANGE", "SIZE", "USED", "AVAIL", "UTIL%"}, explain.OfGroup, "", ""},
 	{"Nodes", func(s screen) (explain.Table, error) { return first(explain.ElectionOf(s.world, "", "")) }, []string{"NODE", "HEALTHY", "ANNOUNCING", "SUBNETS"}, explain.OfNode, "HEALTHY", "yes"},
 	{"BGP", func(s screen) (explain.Table, error) { return first(explain.SessionsOf(s.world, "")) }, []string{"NODE", "NEIGHBOR", "PEER ASN", "STATE", "UPTIME", "PREFIXES"}, explain.OfNode, "STATE", "Established"},
 	{"Moves", func(s screen) (explain.Table, error) { return s.moves, nil }, moved, explain.OfService, "", ""},

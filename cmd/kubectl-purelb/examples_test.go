@@ -96,7 +96,7 @@ func example(t *testing.T, f *fakeServer, args []string) {
 	}
 	// Those about objects that this cluster does not have say so. They are no mistakes in the
 	// command line.
-	absent := strings.Contains(errs, "there is no ") || strings.Contains(errs, "no agent runs") || strings.Contains(errs, "the allocator was not heard") || strings.Contains(errs, "make a token")
+	absent := strings.Contains(errs, "there is no ") || strings.Contains(errs, "no live node has") || strings.Contains(errs, "no agent runs") || strings.Contains(errs, "the allocator was not heard") || strings.Contains(errs, "make a token")
 	if code == exitFailed && !absent || strings.Contains(errs, "--help") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}

@@ -178,7 +178,7 @@ func (s stage) answer(t *testing.T, command string) string {
 	}
 	switch what {
 	case "pools":
-		_, err := explain.PoolsOf(w, explain.Filter{}, false)
+		_, err := explain.PoolsOf(w, explain.Filter{})
 		return said("pools", false, err)
 	case "services":
 		_, err := explain.ServicesOf(w, explain.Filter{})

@@ -19,7 +19,10 @@ func newPools(o *options) *cobra.Command {
   kubectl purelb pools --group default -o wide`,
 	}, func(w explain.World, _ []string) (answer, bool, error) {
 		f.Namespace = o.scope(w)
-		p, err := explain.PoolsOf(w, f, services)
+		if services && o.output == "table" {
+			o.output = "wide"
+		}
+		p, err := explain.PoolsOf(w, f)
 		return p, false, err
 	})
 	o.byNamespace(cmd)

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,15 +29,15 @@ func (p Placement) Key() string { return p.Namespace + "/" + p.Service }
 // Placements are moves of Services, and the number of Services on each node before and after.
 type Placements struct {
 	Services []Placement `json:"services"`
-	Before   []Load      `json:"before"`
-	After    []Load      `json:"after"`
+	Nodes    []Load      `json:"nodes"`
 	Unread   []Unread    `json:"unknown,omitempty"`
 }
 
-// Load is the number of Services whose first local address a node has.
+// Load is the number of Services whose first local address a node has, before the moves and after.
 type Load struct {
-	Node     string `json:"node"`
-	Services int    `json:"services"`
+	Node   string `json:"node" col:"NODE"`
+	Before int    `json:"before" col:"BEFORE"`
+	After  int    `json:"after" col:"AFTER"`
 }
 
 // PlacementOf returns the move of one Service, "namespace/name", to a node. It fails if that node cannot have
@@ -52,6 +53,8 @@ func PlacementOf(w World, key, to string) (Placements, error) {
 		return Placements{}, fmt.Errorf("there is no Service %s of type LoadBalancer", key)
 	case len(local) == 0:
 		return Placements{}, fmt.Errorf("%s has no local address; remote addresses are on all nodes", key)
+	case local[0].Holder == "":
+		return Placements{}, fmt.Errorf("no live node has %s of %s yet", local[0].IP, key)
 	case svc.Annotations[service.AnnotationNode] != "":
 		return Placements{}, fmt.Errorf("%s names its node itself: change or remove its annotation %s", key, service.AnnotationNode)
 	}
@@ -111,9 +114,9 @@ func (v *view) locals(key string) []announce.Outlook {
 // placements returns the moves of Services to targets.
 func (v *view) placements(targets map[string]string) Placements {
 	all := Placements{Unread: v.unread(KindEndpoints)}
-	before, after := map[string]int{}, map[string]int{}
+	loads := map[string]*Load{}
 	for _, m := range v.peers.Members {
-		before[m.Node], after[m.Node] = 0, 0
+		loads[m.Node] = &Load{Node: m.Node}
 	}
 	for key := range v.outlooks {
 		local := v.locals(key)
@@ -121,8 +124,8 @@ func (v *view) placements(targets map[string]string) Placements {
 			continue
 		}
 		to := cmp.Or(targets[key], local[0].Holder)
-		before[local[0].Holder]++
-		after[to]++
+		loads[local[0].Holder].Before++
+		loads[to].After++
 		if targets[key] == "" {
 			continue
 		}
@@ -137,16 +140,9 @@ func (v *view) placements(targets map[string]string) Placements {
 		all.Services = append(all.Services, p)
 	}
 	slices.SortFunc(all.Services, func(a, b Placement) int { return cmp.Compare(a.Key(), b.Key()) })
-	all.Before, all.After = loads(before), loads(after)
-	return all
-}
-
-func loads(counts map[string]int) []Load {
-	var all []Load
-	for node, n := range counts {
-		all = append(all, Load{node, n})
+	for _, node := range slices.Sorted(maps.Keys(loads)) {
+		all.Nodes = append(all.Nodes, *loads[node])
 	}
-	slices.SortFunc(all, func(a, b Load) int { return cmp.Compare(a.Node, b.Node) })
 	return all
 }
 
@@ -182,10 +178,7 @@ func (ps Placements) Tables() []Table {
 			moves.Lines = append(moves.Lines, p.Key()+": "+p.Why)
 		}
 	}
-	nodes := Table{Title: "Services on each node", Head: []string{"NODE", "BEFORE", "AFTER"}}
-	for i, b := range ps.Before {
-		nodes.Rows = append(nodes.Rows, []string{b.Node, fmt.Sprint(b.Services), fmt.Sprint(ps.After[i].Services)})
-	}
+	nodes := TableOf("Services on each node", ps.Nodes)
 	tables := []Table{nodes}
 	if len(ps.Services) > 0 {
 		tables = []Table{moves, nodes}

@@ -21,8 +21,6 @@ type Pools struct {
 	TotalIPv6 *big.Int `json:"totalIPv6"`
 	UsedIPv6  *int64   `json:"usedIPv6"`
 	Unread    []Unread `json:"unknown,omitempty"`
-
-	showServices bool
 }
 
 // PoolGroup is the ranges of a ServiceGroup.
@@ -52,15 +50,15 @@ type PoolRange struct {
 
 // PoolsOf returns how full the ranges of the groups that f selects are. It counts the addresses that
 // Services have.
-func PoolsOf(w World, f Filter, showServices bool) (Pools, error) {
+func PoolsOf(w World, f Filter) (Pools, error) {
 	if err := w.needs("which ServiceGroups there are", KindGroups); err != nil {
 		return Pools{}, err
 	}
-	return newView(w).pools(f, showServices)
+	return newView(w).pools(f)
 }
 
-func (v *view) pools(f Filter, showServices bool) (Pools, error) {
-	p := Pools{Unread: v.unread(KindGroups, KindServices, KindLeases), showServices: showServices}
+func (v *view) pools(f Filter) (Pools, error) {
+	p := Pools{Unread: v.unread(KindGroups, KindServices, KindLeases)}
 	total := map[addr.Family]*big.Int{addr.V4: new(big.Int), addr.V6: new(big.Int)}
 	used := map[addr.Family]int64{}
 	for _, g := range v.state.Config.Groups.Usable {
@@ -170,13 +168,18 @@ func (v *view) backendRanges(g groups.Group) []PoolRange {
 }
 
 // Tables returns the tables of p.
-func (p Pools) Tables() []Table {
+func (p Pools) Tables() []Table { return p.tables(false) }
+
+// Wide returns the tables of p with the Services of each range.
+func (p Pools) Wide() []Table { return p.tables(true) }
+
+func (p Pools) tables(services bool) []Table {
 	t := TableOf[PoolRange]("", nil)
 	for _, g := range p.ServiceGroups {
 		for _, r := range g.Ranges {
 			r.group, r.from = g.Name, g.Type
 			t.Rows = append(t.Rows, TableOf("", []PoolRange{r}).Rows...)
-			if p.showServices {
+			if services {
 				for _, s := range r.Services {
 					t.Rows = append(t.Rows, []string{"  " + s})
 				}
@@ -187,12 +190,6 @@ func (p Pools) Tables() []Table {
 		}
 	}
 	return append([]Table{t}, unreadTable(p.Unread)...)
-}
-
-// Wide returns the tables of p with the Services of each range.
-func (p Pools) Wide() []Table {
-	p.showServices = true
-	return p.Tables()
 }
 
 // Names returns the names of the ServiceGroups.

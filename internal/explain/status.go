@@ -60,7 +60,7 @@ type ServiceCounts struct {
 func StatusOf(w World) Status {
 	v := newView(w)
 	s := Status{Unread: v.Unread}
-	s.Pools, _ = v.pools(Filter{}, false)
+	s.Pools, _ = v.pools(Filter{})
 	s.Election = v.election("")
 	s.Pools.Unread, s.Election.Unread = nil, nil
 	if v.knows(KindPods) {
