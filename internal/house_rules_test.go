@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 const module = "purelb.io/purelb/"
@@ -214,13 +216,9 @@ func TestTheRulesBite(t *testing.T) {
 func TestADecisionNeitherAsksForTheTimeNorStartsAnything(t *testing.T) {
 	dir := t.TempDir()
 	code := "package announce\n\nimport \"time\"\n\nfunc f() {\n\tgo f()\n\t_ = time.Now().Add(time.Second)\n}\n"
-	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte(code), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte(code), 0o600))
 	p, err := readPackage(dir, "internal/announce")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	got := strings.Join(complaints(*p), "\n")
 	for _, want := range []string{"no package comment", "a.go:6:2 starts a goroutine", "a.go:7:6 uses time.Now"} {
 		if !strings.Contains(got, want) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // The layers, from the ground up.
@@ -160,9 +162,7 @@ var doors = []door{
 
 func TestTheHouseStandsAsPlanned(t *testing.T) {
 	packages, err := readModule("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if len(packages) == 0 {
 		t.Fatal("no package found: is this test still in the folder internal of the module?")
 	}
@@ -225,9 +225,7 @@ func folderOf(inside string) string {
 // The drawing for readers has the same packages as the table, in the same layers.
 func TestTheDrawingShowsEveryPackage(t *testing.T) {
 	page, err := os.ReadFile("../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, drawing, _ := strings.Cut(string(page), "## The house")
 	_, drawing, _ = strings.Cut(drawing, "```")
 	drawing, _, found := strings.Cut(drawing, "```")

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestCommandLineOverridesTheEnvironment(t *testing.T) {
@@ -46,12 +46,8 @@ func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := parse(strings.Fields(tt.args), func(name string) string { return tt.env[name] }, io.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(flags{})); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.NoError(t, err)
+			expect.Equal(t, "flags", got, tt.want)
 		})
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // environment is variables as os.Getenv has them.
@@ -25,32 +25,24 @@ var pod = []string{"NODE_NAME=node-1", "POD_NAMESPACE=purelb-system"}
 
 func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 	f, err := parse(nil, environment(append(pod, "PURELB_CONFIG_NAMESPACES=team-b, team-a", "POD_NAME=lbnodeagent-x", "POD_UID=uid-1")...), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := flags{
 		node: "node-1", namespace: "purelb-system", pod: "lbnodeagent-x", podUID: "uid-1", configNamespaces: []string{"team-a", "team-b"}, metrics: ":7473", health: ":7474",
 		mostNeighbors: 200, stateDir: "/var/run/gobgp", kubelet: "127.0.0.1:10248", level: slog.LevelInfo,
 	}
-	if diff := cmp.Diff(want, f, cmp.AllowUnexported(flags{})); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, "flags", f, want)
 }
 
 func TestFlagsOfTheOldProgramAreAcceptedAndNamed(t *testing.T) {
 	f, err := parse([]string{"--gobgp-endpoint=localhost:50051", "--zap-devel", "--pod-name=lbnodeagent-x", "--metrics-poll-interval", "15s", "--metrics-bind-address=0",
 		"--enable-per-neighbor-metrics", "--max-neighbors-metrics=3", "--state-dir=none", "--log-level=debug"}, environment(append(pod, "PURELB_KUBELET_HEALTH=none")...), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := flags{
 		node: "node-1", namespace: "purelb-system", pod: "lbnodeagent-x", metrics: "0", health: ":7474",
 		perNeighbor: true, mostNeighbors: 3, level: slog.LevelDebug,
 		ignored: []string{"gobgp-endpoint", "metrics-poll-interval", "zap-devel"},
 	}
-	if diff := cmp.Diff(want, f, cmp.AllowUnexported(flags{})); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, "flags", f, want)
 }
 
 func TestMistakesAreNamed(t *testing.T) {

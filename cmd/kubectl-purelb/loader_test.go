@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // Each document knows its line.
@@ -25,9 +25,7 @@ func TestADocumentIsNeverLost(t *testing.T) {
 			for _, d := range split("x", []byte(tt.text)) {
 				got = append(got, fmt.Sprintf("%s at %d", d.text, d.line))
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.Equal(t, "documents", got, tt.want)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"purelb.io/purelb/internal/announce/agent"
 	"purelb.io/purelb/internal/nodes/lease"
 	"purelb.io/purelb/internal/nodes/membership"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // environment is variables as os.Getenv has them.
@@ -30,9 +31,7 @@ var pod = []string{"PURELB_NAMESPACE=purelb-system", "PURELB_NODE_NAME=node-1", 
 
 func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 	f, err := parse(nil, environment(pod...), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := flags{
 		Setup: agent.Setup{
 			Namespace: "purelb-system", Node: "node-1", Address: ":7472", MaxAddressMetrics: 1000,
@@ -52,9 +51,7 @@ func TestCommandLineOverridesTheEnvironment(t *testing.T) {
 		"PURELB_GOSSIP_PORT=1", "PURELB_GOSSIP_PATIENCE=5s", "PURELB_GOSSIP_SECRET=env", "PURELB_HOST=192.0.2.1", "PURELB_LOG_LEVEL=debug", "KUBECONFIG=/env", "PURELB_CONFIG_NAMESPACES=team-a", "PURELB_KUBELET_HEALTH=none", "PURELB_KUBE_PROXY_HEALTH=none", "KUBERNETES_PORT=tcp://10.96.0.1:443", "PURELB_STATE_DIR=/env", "PURELB_MAX_ADDRESS_METRICS=7")...)
 	f, err := parse([]string{"--node-name=node-2", "--lease-duration=30s", "--host=2001:db8::1", "--port=7000", "--max-address-metrics=0", "--kubeconfig=/flag",
 		"--gossip-address=2001:db8::1", "--gossip-port=7000", "--gossip-secret=flag", "--gossip-patience=2s", "--kubelet-health=[::1]:10248", "--kube-proxy-health=http://127.0.0.1:9879/healthz", "--config-namespaces=*", "--state-dir=/flag"}, env, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := flags{
 		Setup: agent.Setup{
 			Namespace: "purelb-system", Node: "node-2", Address: "[2001:db8::1]:7000", ConfigNamespaces: []string{"*"},

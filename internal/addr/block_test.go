@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestParseBlockReadsThreeForms(t *testing.T) {
@@ -53,9 +54,7 @@ func blocks(t *testing.T, texts ...string) (all []addr.Range) {
 	t.Helper()
 	for _, text := range texts {
 		r, err := addr.ParseBlock(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		all = append(all, r)
 	}
 	return all

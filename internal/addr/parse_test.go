@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestParseRangeReadsBothForms(t *testing.T) {
@@ -40,9 +39,7 @@ func TestParseRangeReadsBothForms(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {
 			r, explicit, err := addr.ParseRange(tt.text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if r.String() != tt.want || explicit != tt.wantExplicit {
 				t.Errorf("got %s, explicit %t; want %s, explicit %t", r, explicit, tt.want, tt.wantExplicit)
 			}
@@ -97,9 +94,7 @@ func TestParseRangeErrorsNameTheCure(t *testing.T) {
 			if err == nil {
 				t.Fatalf("got %s, want an error", r)
 			}
-			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.Equal(t, "error", err.Error(), tt.want)
 			if r != (addr.Range{}) || explicit {
 				t.Errorf("got %v, explicit %t with the error", r, explicit)
 			}

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func parse(t *testing.T, text string) addr.Range {
 	t.Helper()
 	r, _, err := addr.ParseRange(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return r
 }
 
@@ -146,9 +145,7 @@ func TestPrefixesCoverTheRangeExactly(t *testing.T) {
 		"::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff": "[::/0]",
 	} {
 		r, _, err := addr.ParseRange(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if got := fmt.Sprint(r.Prefixes()); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}

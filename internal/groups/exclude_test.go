@@ -4,10 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/groups"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestExcludedAddressesAreNotUsable(t *testing.T) {
@@ -56,9 +55,7 @@ func TestExcludedRangesAreSortedAndMerged(t *testing.T) {
 		{From: ip("192.0.2.10"), To: ip("192.0.2.31")},
 		{From: ip("192.0.2.40"), To: ip("192.0.2.41")},
 	}
-	if diff := cmp.Diff(want, p.Exclude, cmp.Comparer(func(a, b addr.Range) bool { return a == b })); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.Equal(t, "excluded", p.Exclude, want)
 	for a, wantRange := range map[string]addr.Range{
 		"192.0.2.9": {}, "192.0.2.10": want[0], "::ffff:192.0.2.31": want[0], "192.0.2.32": {}, "192.0.2.41": want[1], "2001:db8::1": {},
 	} {
@@ -94,9 +91,7 @@ func TestWrongExclusionNamesTheCure(t *testing.T) {
 			if !errors.As(err, &wrong) {
 				t.Fatalf("got %+v, %v", p, err)
 			}
-			if diff := cmp.Diff(tt.want, *wrong); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.Equal(t, "error", *wrong, tt.want)
 		})
 	}
 }

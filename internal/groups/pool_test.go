@@ -7,19 +7,16 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/groups"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // parse returns a pool whose addresses have the mask of its subnet.
 func parse(t testing.TB, poolText, subnetText string, exclude ...string) groups.Pool {
 	t.Helper()
 	p, err := groups.ParsePool(poolText, subnetText, "default", exclude...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return p
 }
 
@@ -52,9 +49,7 @@ func TestParseReadsAPool(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.pool+" in "+tt.subnet, func(t *testing.T) {
 			p, err := groups.ParsePool(tt.pool, tt.subnet, tt.aggregation)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if p.Range.String() != tt.wantRange || p.Subnet.String() != tt.wantSubnet ||
 				p.Bits != tt.wantBits || p.Explicit != tt.wantExplicit || p.Text != tt.pool {
 				t.Errorf("got %+v", p)
@@ -106,9 +101,7 @@ func TestParseErrorNamesFieldAndCure(t *testing.T) {
 			if !errors.As(err, &wrong) {
 				t.Fatalf("got %+v, %v", p, err)
 			}
-			if diff := gocmp.Diff(groups.ParseError{Field: tt.wantField, Reason: tt.wantReason}, *wrong); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.Equal(t, "error", *wrong, groups.ParseError{Field: tt.wantField, Reason: tt.wantReason})
 			if err.Error() != tt.wantField+" "+tt.wantReason {
 				t.Errorf("the error reads %s", err)
 			}
@@ -207,9 +200,7 @@ func TestPrefixHasTheMaskOfTheAggregation(t *testing.T) {
 	}
 	for _, tt := range tests {
 		p, err := groups.ParsePool(tt.pool, tt.subnet, tt.aggregation)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if got := p.Prefix(netip.MustParseAddr(tt.address)).String(); got != tt.want {
 			t.Errorf("%s in %s by %q: got %s, want %s", tt.address, tt.subnet, tt.aggregation, got, tt.want)
 		}

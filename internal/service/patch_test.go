@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var now = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
@@ -60,9 +61,7 @@ func TestAnAllocationIsOnePatch(t *testing.T) {
 	r.SkipIPv6DAD = true
 	r.Objects = map[netip.Addr]string{netip.MustParseAddr("192.0.2.1"): "https://netbox/1/"}
 	patch, err := r.Patch(svc(), now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := `{"metadata":{"uid":"uid-1","resourceVersion":"7","annotations":{` +
 		`"purelb.io/allocated-addresses":"192.0.2.1,2001:db8::1","purelb.io/allocated-by":"PureLB","purelb.io/allocated-from":"blue","purelb.io/ipam-record":"192.0.2.1=https://netbox/1/","purelb.io/pool-type":"local","purelb.io/skip-ipv6-dad":"true"}},` +
 		`"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1","ipMode":"VIP"},{"ip":"2001:db8::1","ipMode":"VIP"}]},` +
@@ -70,9 +69,7 @@ func TestAnAllocationIsOnePatch(t *testing.T) {
 		`"reason":"Allocated","message":"as asked"},{"type":"purelb.io/Record","status":"True","lastTransitionTime":"2026-02-03T04:05:06Z","reason":"Given",` +
 		`"message":"{\"addresses\":[\"192.0.2.1\",\"2001:db8::1\"],\"from\":\"blue\",\"poolType\":\"local\",\"skipIPv6DAD\":true,` +
 		`\"objects\":{\"192.0.2.1\":\"https://netbox/1/\"}}"}]}}`
-	if diff := cmp.Diff(want, string(patch)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.Equal(t, "patch", string(patch), want)
 }
 
 func TestReevaluateAnnotationIsRemoved(t *testing.T) {
@@ -117,9 +114,7 @@ func TestForeignDataStays(t *testing.T) {
 		service.AnnotationAllocatedBy: "PureLB", service.AnnotationAllocatedAddresses: "192.0.2.1",
 		service.AnnotationAllocatedFrom: "blue", service.AnnotationPoolType: "local",
 	}
-	if diff := cmp.Diff(want, s.Annotations); diff != "" {
-		t.Errorf("annotations (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, "annotations", s.Annotations, want)
 	if diff := cmp.Diff(other, s.Status.Conditions[0]); diff != "" || len(s.Status.Conditions) != 3 {
 		t.Errorf("conditions: %v", s.Status.Conditions)
 	}
@@ -203,9 +198,7 @@ func TestReleaseRemovesAllOurData(t *testing.T) {
 	s.Annotations[service.AnnotationAnnouncingIPv6] = "n1,eth0,2001:db8::1"
 	s.Spec.Type = corev1.ServiceTypeClusterIP
 	patch, err := service.ReleasePatch(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	s = patched(t, s, patch)
 	want := map[string]string{"example.com/a": "b", service.AnnotationGroup: "blue"}
 	if diff := cmp.Diff(want, s.Annotations); diff != "" || len(s.Status.Conditions) != 0 {

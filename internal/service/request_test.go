@@ -13,6 +13,7 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/service"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var created = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -177,9 +178,7 @@ func TestMalformedRequestsNameTheCure(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := service.Rules{ByDefault: true}.Read(tt.svc)
-			if diff := cmp.Diff(tt.want, r.Malformed); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.Equal(t, "Malformed", r.Malformed, tt.want)
 			if len(r.Asked) > 0 {
 				t.Errorf("the request nevertheless has %s", r.Asked)
 			}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // fixture is the test binary of testdata/fixture.
@@ -132,9 +134,7 @@ func TestTheGoCommandLearnsWhatTestsRead(t *testing.T) {
 		t.Fatal(out)
 	}
 	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	header, read, _ := strings.Cut(string(text), "\n")
 	lines := strings.Fields(strings.ReplaceAll(read, "getenv ", ""))
 	slices.Sort(lines)
@@ -150,18 +150,12 @@ func TestProcessesDieWithTheirParent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	t.Setenv("FIXTURE_PID", file)
 	cmd := exec.Command(fixture, "-test.run=Hang|Pass")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, cmd.Start())
 	defer func() { _ = cmd.Wait() }()
 	await(t, "the process", func() bool { _, err := os.Stat(file); return err == nil })
 	pid, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, cmd.Process.Kill())
 	await(t, "the end of the process", func() bool {
 		stat, err := os.ReadFile("/proc/" + string(pid) + "/stat")
 		return err != nil || strings.Contains(string(stat), ") Z ") // nobody may wait for it
