@@ -14,7 +14,6 @@
 package importer
 
 import (
-	"cmp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,37 +28,13 @@ type Result struct {
 	Agents []purelbv2.LBNodeAgent
 	// BGP is nil without routers.
 	BGP *bgpv1.BGPConfiguration
-	// Services are the Services to annotate.
-	Services []Annotated
-	// Secrets are the Secrets to copy into PureLB's namespace.
-	Secrets []Secret
-	// Remarks say what was not translated, or what to look at, sorted.
-	Remarks []Remark
-}
-
-// Annotated is a Service, and PureLB's annotations that ask for what it asks the other product for.
-type Annotated struct {
-	Namespace, Name string
-	Annotations     map[string]string
-}
-
-// Secret names a Secret with the password of routers.
-type Secret struct{ Namespace, Name string }
-
-// Remark is a sentence about an object of the other product, "Kind name".
-type Remark struct{ Object, Text string }
-
-// sort gives r a defined order.
-func (r *Result) sort() {
-	slices.SortFunc(r.Groups, func(a, b purelbv2.ServiceGroup) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(r.Services, func(a, b Annotated) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	slices.SortFunc(r.Secrets, func(a, b Secret) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	r.Secrets = slices.Compact(r.Secrets)
-	slices.SortStableFunc(r.Remarks, func(a, b Remark) int { return cmp.Compare(a.Object, b.Object) })
+	// Services are the commands that annotate Services.
+	Services []string
+	// Secrets are the Secrets with passwords of routers to copy into PureLB's namespace, as "namespace/name".
+	Secrets []string
+	// Remarks are sentences on what was not translated, or what to look at. Each begins with the object of the
+	// other product, "Kind name".
+	Remarks []string
 }
 
 // spread returns one value for selectors if one selector can express them, or one for each of them. with makes the

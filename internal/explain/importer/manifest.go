@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -16,11 +17,9 @@ import (
 func (r Result) Manifest(product, key string) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# PureLB's configuration in place of that of %s. Read the comments, then: kubectl apply -f FILE\n# Objects named default replace those of the chart.\n", product)
-	remarks := lines(r.Remarks, func(m Remark) string { return m.Object + " " + m.Text })
-	comment(&b, "To look at:", remarks)
-	secrets := lines(r.Secrets, func(s Secret) string { return s.Namespace + "/" + s.Name })
-	comment(&b, "Copy these Secrets into the namespace of PureLB, and name them in the chart value gobgp.passwordSecrets:", secrets)
-	comment(&b, fmt.Sprintf("kubectl purelb adopt sets these annotations, unless the chart value is readAnnotations={%s}:", key), lines(r.Services, annotate))
+	comment(&b, "To look at:", r.Remarks)
+	comment(&b, "Copy these Secrets into the namespace of PureLB, and name them in the chart value gobgp.passwordSecrets:", r.Secrets)
+	comment(&b, fmt.Sprintf("kubectl purelb adopt sets these annotations, unless the chart value is readAnnotations={%s}:", key), r.Services)
 	var objects []any
 	for _, g := range r.Groups {
 		objects = append(objects, g)
@@ -61,21 +60,13 @@ func printable(r rune) rune {
 	return r
 }
 
-func lines[T any](all []T, line func(T) string) []string {
-	var texts []string
-	for _, one := range all {
-		texts = append(texts, line(one))
-	}
-	return texts
-}
-
-// annotate returns the command that sets the annotations of a Service.
-func annotate(s Annotated) string {
+// annotate returns the command that sets annotations of a Service.
+func annotate(svc *corev1.Service, annotations map[string]string) string {
 	var values []string
-	for _, name := range slices.Sorted(maps.Keys(s.Annotations)) {
-		values = append(values, quote(name+"="+s.Annotations[name]))
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		values = append(values, quote(name+"="+annotations[name]))
 	}
-	return fmt.Sprintf("kubectl annotate service -n %s %s %s", s.Namespace, s.Name, strings.Join(values, " "))
+	return fmt.Sprintf("kubectl annotate service -n %s %s %s", svc.Namespace, svc.Name, strings.Join(values, " "))
 }
 
 // quote returns text as one word of a shell.

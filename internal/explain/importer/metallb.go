@@ -30,13 +30,13 @@ type Source struct {
 	// Networks are the networks of the nodes, as far as they are known. MetalLB's pools have no subnet.
 	Networks []netip.Prefix
 	// remarks say what was not translated.
-	remarks []Remark
+	remarks []string
 	cilium  cilium
 	kubeVIP kubeVIP
 }
 
 func (m *Source) remark(o object, format string, values ...any) {
-	m.remarks = append(m.remarks, Remark{o.String(), fmt.Sprintf(format, values...)})
+	m.remarks = append(m.remarks, o.String()+" "+fmt.Sprintf(format, values...))
 }
 
 // object is what all objects have. Its metadata lacks what nothing here reads.
@@ -240,8 +240,10 @@ func (m *Source) Translate(product, namespace string) Result {
 	m.groups(&r, namespace)
 	m.agents(&r, namespace)
 	m.services(&r, product)
-	r.Remarks = m.remarks
-	r.sort()
+	for _, lines := range [][]string{r.Services, r.Secrets, m.remarks} {
+		slices.Sort(lines)
+	}
+	r.Secrets, r.Remarks = slices.Compact(r.Secrets), m.remarks
 	return r
 }
 
@@ -250,7 +252,7 @@ func (m *Source) services(r *Result, product string) {
 	for i := range m.Services {
 		svc := &m.Services[i]
 		if ours := service.Translate(svc, product); len(ours) > 0 {
-			r.Services = append(r.Services, Annotated{svc.Namespace, svc.Name, ours})
+			r.Services = append(r.Services, annotate(svc, ours))
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (m *Source) authenticate(r *Result, p BGPPeer, n *bgpv1.Neighbor, namespace
 	}
 	n.Config.AuthPasswordSecretRef = &bgpv1.SecretKeyRef{Name: name, Key: "password"}
 	if from := cmp.Or(p.Spec.PasswordSecret.Namespace, p.Metadata.Namespace); from != namespace {
-		r.Secrets = append(r.Secrets, Secret{from, name})
+		r.Secrets = append(r.Secrets, from+"/"+name)
 	}
 }
 
