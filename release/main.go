@@ -3,6 +3,9 @@
 //
 // It needs Go and the modules of the tree, but neither a container engine nor root. The result
 // depends only on the commit, the version, the registry and the version of Go.
+//
+// ko, by which goreleaser makes images, begins with a base image of a registry. These images have no
+// base, and no registry is asked.
 package main
 
 import (
