@@ -73,7 +73,8 @@ type boxGrant struct {
 	starts int
 	late   bool
 	// lost says that a sweep may count the grant: the backend granted the address to two keys, or the worker
-	// began after the Service got a sharing key, whose claim is the only one that it knows.
+	// began after the Service got a sharing key, or lost one. The claim of its present key is the only one that the
+	// worker knows.
 	lost bool
 }
 

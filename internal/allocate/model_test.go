@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,7 +85,7 @@ func (m *model) restart() {
 	m.allocations.cluster.Claims.SetCluster(clusterName)
 	m.box.restart()
 	for _, g := range m.box.grants {
-		g.lost = g.lost || m.keyed[ipam.OwnerOf(g.key)]
+		g.lost = g.lost || m.keyed[ipam.OwnerOf(g.key)] || strings.Contains(g.key, "/shared:")
 	}
 	m.configure()
 	var all []service.Request
