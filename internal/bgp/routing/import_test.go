@@ -2,8 +2,6 @@ package routing
 
 import (
 	"context"
-	"errors"
-	"path"
 	"strings"
 	"testing"
 	"time"
@@ -189,17 +187,6 @@ func TestAddressesAreListedAgainPeriodically(t *testing.T) {
 	l.expect(t, "192.0.2.1/32 kube-lb0")
 	s.IP("addr del 192.0.2.1/32 dev kube-lb0")
 	l.expect(t, "")
-}
-
-func TestAMalformedPatternIsAnError(t *testing.T) {
-	t.Parallel()
-	k := newSpace(t).kernel(t)
-	if err := k.Import(t.Context(), []string{"eth0", "eth["}, nil); !errors.Is(err, path.ErrBadPattern) {
-		t.Errorf("Import: %v", err)
-	}
-	if _, err := k.Interfaces(t.Context(), []string{"eth["}); !errors.Is(err, path.ErrBadPattern) {
-		t.Errorf("Interfaces: %v", err)
-	}
 }
 
 func TestInterfacesShowTheirState(t *testing.T) {
