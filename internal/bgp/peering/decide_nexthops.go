@@ -53,8 +53,8 @@ func (r *reader) nextHops(m *member) {
 	case unknown == "" && other == addr.V4:
 		return
 	case unknown == "":
-		unknown = fmt.Sprintf("this node has no global %s address on %s, by which it reaches %s: give it one, or leave the family out of afiSafis",
-			other, way.Interface, m.Name())
+		unknown = fmt.Sprintf("this node has no global %s address on %s, by which it reaches %s: give it one, or write a neighbor with an %s address of the router too, or leave the family out of afiSafis",
+			other, way.Interface, m.Name(), other)
 	}
 	r.mute(m, other, unknown)
 }
