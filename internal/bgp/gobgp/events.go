@@ -1,6 +1,7 @@
 package gobgp
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"sync"
@@ -78,7 +79,7 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.sessions[st.NeighborAddress]
-	state := stateName(st.SessionState)
+	state := stateNames[st.SessionState]
 	if p.state == peering.Established && state != peering.Established {
 		p.flaps++
 		e.lose(st.NeighborAddress)
@@ -91,7 +92,7 @@ func (e *events) session(st apiutil.PeerState, at time.Time) {
 		// The pause before the next attempt is not recorded: it would hide why the last session
 		// ended.
 	default:
-		p.why = inWords(st.DisconnectMessage)
+		p.why = cmp.Or(inWords[st.DisconnectMessage], st.DisconnectMessage)
 	}
 	e.sessions[st.NeighborAddress] = p
 	backoff.Poke(e.wake)
@@ -106,18 +107,12 @@ func (e *events) lose(neighbor netip.Addr) {
 	}
 }
 
-// inWords replaces texts of GoBGP that do not help to find the mistake. GoBGP does not say why the router
-// refused the OPEN message.
-func inWords(text string) string {
-	switch text {
-	case "invalid-msg":
-		return "the router refused this node: it expects another AS number or another family, or it has a session with this node already; its log has the reason"
-	case "bad-peer-as":
-		return "the router is in another AS than peerAsn says"
-	case "hold-timer-expired":
-		return peering.HoldTimerExpired
-	}
-	return text
+// inWords has words instead of texts of GoBGP that do not help to find the mistake. GoBGP does not say why the
+// router refused the OPEN message.
+var inWords = map[string]string{
+	"invalid-msg":        "the router refused this node: it expects another AS number or another family, or it has a session with this node already; its log has the reason",
+	"bad-peer-as":        "the router is in another AS than peerAsn says",
+	"hold-timer-expired": peering.HoldTimerExpired,
 }
 
 // forgetNeighbor drops the history of a neighbor that is removed or added: its reasons belong to an earlier
@@ -158,18 +153,8 @@ func prefixOf(nlri bgp.NLRI) (netip.Prefix, bool) {
 	return n.Prefix, true
 }
 
-func stateName(s bgp.FSMState) string {
-	switch s {
-	case bgp.BGP_FSM_CONNECT:
-		return peering.Connect
-	case bgp.BGP_FSM_ACTIVE:
-		return peering.Active
-	case bgp.BGP_FSM_OPENSENT:
-		return peering.OpenSent
-	case bgp.BGP_FSM_OPENCONFIRM:
-		return peering.OpenConfirm
-	case bgp.BGP_FSM_ESTABLISHED:
-		return peering.Established
-	}
-	return peering.Idle
+// stateNames are the names of states.
+var stateNames = map[bgp.FSMState]string{
+	bgp.BGP_FSM_IDLE: peering.Idle, bgp.BGP_FSM_CONNECT: peering.Connect, bgp.BGP_FSM_ACTIVE: peering.Active,
+	bgp.BGP_FSM_OPENSENT: peering.OpenSent, bgp.BGP_FSM_OPENCONFIRM: peering.OpenConfirm, bgp.BGP_FSM_ESTABLISHED: peering.Established,
 }

@@ -115,7 +115,6 @@ func Decide(spec bgpv1.BGPConfigurationSpec, node Node, secrets Secrets, egress 
 	r.legacy()
 	r.global()
 	r.status()
-	r.vrfs()
 	r.imports()
 	r.exports()
 	r.peerGroups()

@@ -163,10 +163,3 @@ func (r *reader) filters(field string, out *ExportRule, communities, large []str
 
 // noVRFs says that routing tables of VRFs are not supported.
 const noVRFs = "VRFs are not supported, so %s"
-
-// vrfs says that VRFs are not in effect.
-func (r *reader) vrfs() {
-	if len(r.spec.VRFs) > 0 {
-		r.note("spec.vrfs", ReasonNotSupported, noVRFs, "they are not in effect: remove them")
-	}
-}

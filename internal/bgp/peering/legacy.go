@@ -23,6 +23,7 @@ func (r *reader) legacy() {
 		{".communityAliases", len(r.spec.CommunityAliases) > 0, "communities have no names: write the numbers where the names are"},
 		{".definedSets", len(r.spec.DefinedSets) > 0, "there are no policies: remove it"},
 		{".policyDefinitions", len(r.spec.PolicyDefinitions) > 0, "nodes announce only addresses of Services: " + advertise},
+		{".vrfs", len(r.spec.VRFs) > 0, "VRFs are not supported: remove them"},
 	})
 	r.ignored("spec.global", legacyGlobal(r.spec.Global))
 	for i, n := range r.spec.Neighbors {
