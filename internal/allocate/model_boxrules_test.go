@@ -75,14 +75,14 @@ func (m *model) checkReturned() {
 }
 
 // checkUnbound fails if the backend holds an address for svc, which has no finalizer any more. A former worker
-// may have claimed an address when the Service asked for something else, and does not know what a deleted one
-// asked for before it was left.
+// may have claimed an address when the Service asked for something else: everything in the group
+// must go if the Service would claim from it now, and what a deleted one asked for before it was left is not known.
 func (m *model) checkUnbound(svc *corev1.Service) {
 	r := m.read(svc)
-	leaves := r.Leaving && svc.DeletionTimestamp == nil && r.Group == "box" && len(r.Asked) == 0 && !m.keyed[owner(r)]
+	dismissed := m.dismissed[owner(r)] && !m.keyed[owner(r)]
 	for _, g := range m.box.grants {
 		_, held := m.allocations.cluster.Store.Holder(g.ip)
-		if ipam.OwnerOf(g.key) == owner(r) && !g.late && !g.lost && !held && !m.isOwned(g) && (g.starts == m.box.starts || leaves) {
+		if ipam.OwnerOf(g.key) == owner(r) && !g.late && !g.lost && !held && !m.isOwned(g) && (g.starts == m.box.starts || dismissed) {
 			m.t.Fatalf("%s ends, and the backend holds %s for %s", r.Key(), g.ip, g.key)
 		}
 	}

@@ -47,6 +47,8 @@ type model struct {
 	// given is what PureLB wrote last into the status of a Service. foreign is what another
 	// controller wrote there since.
 	given, foreign map[ipam.Owner][]netip.Addr
+	// dismissed says whether everything that the Service has in the group of the box must go.
+	dismissed map[ipam.Owner]bool
 	// box is the backend of a group. blocked are addresses of nodes. boxed are the
 	// addresses that each Service ever got from the backend.
 	box     *box
@@ -60,7 +62,7 @@ func newModel(t *rapid.T) *model {
 	m := &model{
 		t: t, byDefault: true, live: map[ipam.Owner]*corev1.Service{}, cached: map[ipam.Owner]*corev1.Service{},
 		queue: map[ipam.Owner]bool{}, keyed: map[ipam.Owner]bool{}, given: map[ipam.Owner][]netip.Addr{}, foreign: map[ipam.Owner][]netip.Addr{},
-		boxed: map[ipam.Owner][]netip.Addr{}, backed: rapid.Bool().Draw(t, "backed"),
+		boxed: map[ipam.Owner][]netip.Addr{}, dismissed: map[ipam.Owner]bool{}, backed: rapid.Bool().Draw(t, "backed"),
 	}
 	m.box = newBox(m)
 	m.someGroups()
@@ -213,6 +215,9 @@ func (m *model) depart(who ipam.Owner, svc *corev1.Service) {
 	r := m.read(svc)
 	patch, err := departurePatch(svc, r, time.Unix(0, 0))
 	must(m.t, err)
+	if patch == nil && !m.allocations.of(who).departs {
+		m.dismissed[who] = m.allocations.departing(r)["box"] != ""
+	}
 	switch {
 	case patch != nil:
 		m.apply(who, svc, patch)
