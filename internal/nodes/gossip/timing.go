@@ -1,10 +1,7 @@
 package gossip
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"log"
 	"log/slog"
 	"math"
 	"time"
@@ -108,26 +105,10 @@ func (g *Gossip) config(transport memberlist.Transport) *memberlist.Config {
 	c.EnableCompression = false
 	c.UDPBufferSize = datagram - packetOverhead
 	c.HandoffQueueDepth = 4096
-	c.Logger = g.logger()
+	// This package itself logs what matters.
+	c.Logger = slog.NewLogLogger(g.opt.Log.Handler(), slog.LevelDebug)
 	c.Delegate, c.Events, c.Alive = (*delegate)(g), (*delegate)(g), (*delegate)(g)
 	return c
-}
-
-// logger passes the log of the library on at the debug level. This package itself logs what
-// matters.
-func (g *Gossip) logger() *log.Logger {
-	if !g.opt.Log.Enabled(context.Background(), slog.LevelDebug) {
-		return log.New(io.Discard, "", 0)
-	}
-	return log.New(logWriter{g.opt.Log}, "", 0)
-}
-
-// logWriter passes lines on to a log.
-type logWriter struct{ log *slog.Logger }
-
-func (w logWriter) Write(line []byte) (int, error) {
-	w.log.Debug("gossip library", "line", string(line))
-	return len(line), nil
 }
 
 // Patience is about how long a process is not heard before this process declares it dead. An
