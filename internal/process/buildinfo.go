@@ -13,3 +13,11 @@ func BuildInfo(component string) prometheus.Collector {
 		ConstLabels: prometheus.Labels{"component": component, "version": buildinfo.Version()},
 	}, func() float64 { return 1 })
 }
+
+// Gauge returns the value of a gauge that is 1 or 0.
+func Gauge(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

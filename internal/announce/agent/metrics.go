@@ -101,7 +101,7 @@ func (m *Metrics) LeaseRenewed(deadline time.Duration) func(error) {
 		} else {
 			m.leaseFailures.Inc()
 		}
-		m.leaseHealthy.Set(boolean(time.Since(last) < deadline))
+		m.leaseHealthy.Set(process.Gauge(time.Since(last) < deadline))
 	}
 }
 
@@ -112,7 +112,7 @@ func (m *Metrics) observe(seen *observation) {
 	m.localSubnets.Set(float64(len(seen.record.Subnets)))
 	now := selectorState(seen)
 	for _, state := range selectorStates {
-		m.selectorState.WithLabelValues(state).Set(boolean(state == now))
+		m.selectorState.WithLabelValues(state).Set(process.Gauge(state == now))
 	}
 }
 
@@ -128,13 +128,6 @@ func selectorState(seen *observation) string {
 		return "deselected"
 	}
 	return "none"
-}
-
-func boolean(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // The series of a Service or an address are deleted together with it. Otherwise the number of series

@@ -18,6 +18,7 @@ import (
 	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/nodes/ending"
 	"purelb.io/purelb/internal/nodes/lease"
+	"purelb.io/purelb/internal/process"
 )
 
 // observation is the world as one pass sees it.
@@ -150,7 +151,7 @@ func (a *Agent) publish(o *observation) {
 		a.Peers.Publish(o.record)
 	}
 	o.Peers = a.ofThisNode(a.Peers.Peers(), o)
-	a.Metrics.configLoaded.Set(boolean(o.Complete))
+	a.Metrics.configLoaded.Set(process.Gauge(o.Complete))
 }
 
 // lastSeen returns node, this node's object. If there is none any more, an agent that leaves

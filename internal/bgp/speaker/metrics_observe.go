@@ -11,6 +11,7 @@ import (
 	"purelb.io/purelb/internal/bgp/bfd"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/process"
 )
 
 // decided counts a decision.
@@ -93,13 +94,13 @@ func (m *Metrics) observe(s *standing, healthy bool) {
 		m.routes.WithLabelValues(name).Set(float64(perFamily[f]))
 		m.unannounced.WithLabelValues(name).Set(float64(unannounced[f]))
 	}
-	m.serverUp.WithLabelValues(endpoint).Set(boolean(s.running))
+	m.serverUp.WithLabelValues(endpoint).Set(process.Gauge(s.running))
 	m.imported.Set(float64(len(s.Imported)))
 	m.announced.Set(float64(len(s.Local)))
 	m.learned.Set(float64(len(s.Learned)))
 	m.accepted.Set(float64(len(s.Learned)))
 	m.exported.Set(float64(len(s.Exported)))
-	m.draining.Set(boolean(s.drain.asks()))
+	m.draining.Set(process.Gauge(s.drain.asks()))
 	m.problems.Set(float64(len(s.problems)))
 	states := map[bfd.State]int{}
 	for _, b := range s.bfd {
@@ -139,7 +140,7 @@ func (m *Metrics) observeConfig(s *standing) {
 		"vrfs_configured":         0,
 		"policies_configured":     float64(len(spec.PolicyDefinitions)),
 		"defined_sets_configured": float64(len(spec.DefinedSets)),
-		"configuration_ready":     boolean(s.running && len(s.problems) == 0 && len(s.Failures) == 0),
+		"configuration_ready":     process.Gauge(s.running && len(s.problems) == 0 && len(s.Failures) == 0),
 	} {
 		m.configured[name].WithLabelValues(s.config.Name, s.config.Namespace).Set(value)
 	}
@@ -181,7 +182,7 @@ func (m *Metrics) observeNeighbors(s *standing) {
 
 // observeHealth sets the health of the node and of each neighbor, up to most neighbors.
 func (m *Metrics) observeHealth(s *standing, healthy bool) {
-	m.healthy.Set(boolean(healthy))
+	m.healthy.Set(process.Gauge(healthy))
 	m.neighborHealthy.Reset()
 	neighbors := s.Healthy()
 	for i, name := range slices.Sorted(maps.Keys(neighbors)) {
@@ -189,7 +190,7 @@ func (m *Metrics) observeHealth(s *standing, healthy bool) {
 			m.cardinalityHit.Inc()
 			return
 		}
-		m.neighborHealthy.WithLabelValues(name).Set(boolean(neighbors[name]))
+		m.neighborHealthy.WithLabelValues(name).Set(process.Gauge(neighbors[name]))
 	}
 }
 
@@ -211,11 +212,4 @@ func total(perFamily map[addr.Family]uint32) int64 {
 		sum += int64(n)
 	}
 	return sum
-}
-
-func boolean(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -7,6 +7,7 @@ import (
 
 	"purelb.io/purelb/internal/nodes/election"
 	"purelb.io/purelb/internal/nodes/gossip"
+	"purelb.io/purelb/internal/process"
 )
 
 var (
@@ -41,8 +42,8 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	g, hears, polls := m.gossip, m.mode.hears, m.mode.polls
 	m.mu.Unlock()
-	gauge(describeView, oneIf(hears), "gossip")
-	gauge(describeView, oneIf(polls), "lease")
+	gauge(describeView, process.Gauge(hears), "gossip")
+	gauge(describeView, process.Gauge(polls), "lease")
 	var h gossip.Health
 	members := map[election.State]int{}
 	var patience time.Duration
@@ -68,14 +69,6 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	count(describeBytes, h.BytesIn, "in")
 	count(describeBytes, h.BytesOut, "out")
 	gauge(describePatience, patience.Seconds())
-}
-
-// oneIf returns the value of a boolean gauge.
-func oneIf(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // maxShown is how many nodes State shows. The first thousand explain as much as all.
