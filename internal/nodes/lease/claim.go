@@ -38,27 +38,20 @@ func (c Claim) String() string {
 // agent is of an earlier version, which does not write them.
 func MACs(o *coordinationv1.Lease) (macs []MAC, known bool) {
 	text, known := o.Annotations[AnnotationMACs]
-	for part := range strings.SplitSeq(text, ",") {
-		if m, ok := parseMAC(part); ok && len(macs) < maxMACs {
-			macs = append(macs, m)
-		}
-	}
-	return macs, known
+	return list(text, maxMACs, parseMAC), known
 }
 
 // Claims returns the claims of other machines in o. It skips entries that it cannot parse.
 func Claims(o *coordinationv1.Lease) []Claim {
-	var claims []Claim
-	for part := range strings.SplitSeq(o.Annotations[AnnotationClaims], ",") {
-		address, machine, _ := strings.Cut(strings.TrimSpace(part), "=")
-		mac, node, _ := strings.Cut(machine, "=")
-		a, err := netip.ParseAddr(address)
-		m, ok := parseMAC(mac)
-		if err == nil && ok && len(claims) < MaxClaims {
-			claims = append(claims, Claim{a.Unmap().WithZone(""), m, node})
-		}
-	}
-	return claims
+	return list(o.Annotations[AnnotationClaims], MaxClaims, parseClaim)
+}
+
+func parseClaim(text string) (Claim, bool) {
+	address, machine, _ := strings.Cut(text, "=")
+	mac, node, _ := strings.Cut(machine, "=")
+	a, ok := parseAddress(address)
+	m, ok2 := parseMAC(mac)
+	return Claim{a, m, node}, ok && ok2
 }
 
 // Heard is a Claim, and the time at which the machine was last heard.

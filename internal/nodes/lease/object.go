@@ -128,24 +128,26 @@ func (r Record) Equal(s Record) bool {
 // write writes r into o, with the renewal time now and this duration.
 func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration, now time.Time) {
 	o.Name = Prefix + l.opt.Node
-	o.Labels = merged(o.Labels, map[string]string{
-		"app.kubernetes.io/name":      "purelb",
-		"app.kubernetes.io/component": "lbnodeagent",
-	})
-	o.Annotations = merged(o.Annotations, map[string]string{
+	metav1.SetMetaDataLabel(&o.ObjectMeta, "app.kubernetes.io/name", "purelb")
+	metav1.SetMetaDataLabel(&o.ObjectMeta, "app.kubernetes.io/component", "lbnodeagent")
+	for name, value := range map[string]string{
 		AnnotationSubnets:   join(r.Subnets),
 		AnnotationAddresses: join(r.Addresses),
 		AnnotationMACs:      join(r.MACs[:min(len(r.MACs), maxMACs)]),
 		AnnotationInstance:  l.opt.Instance,
 		AnnotationAgent:     r.Agent,
-	})
+	} {
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, name, value)
+	}
 	texts := map[string]string{
 		AnnotationGateways: join(r.Gateways[:min(len(r.Gateways), maxGateways)]),
 		AnnotationUnable:   join(r.Unable[:min(len(r.Unable), maxUnable)]),
 		AnnotationWeights:  weightsText(r.Weights),
 		AnnotationProblem:  r.Problem,
 		AnnotationDraining: r.Draining,
-		AnnotationGossip:   addrPortText(r.Gossip),
+	}
+	if texts[AnnotationGossip] = ""; r.Gossip.IsValid() {
+		texts[AnnotationGossip] = r.Gossip.String()
 	}
 	if r.Claims != nil {
 		texts[AnnotationClaims] = join(r.Claims[:min(len(r.Claims), MaxClaims)])
@@ -164,24 +166,6 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration
 		LeaseDurationSeconds: &seconds,
 		RenewTime:            &metav1.MicroTime{Time: now},
 	}
-}
-
-// addrPortText returns the text of an address, or "" if it is not valid.
-func addrPortText(place netip.AddrPort) string {
-	if !place.IsValid() {
-		return ""
-	}
-	return place.String()
-}
-
-// merged returns the entries of both maps. Where they differ, it takes those of b.
-func merged(a, b map[string]string) map[string]string {
-	m := maps.Clone(a)
-	if m == nil {
-		m = map[string]string{}
-	}
-	maps.Copy(m, b)
-	return m
 }
 
 // nodeOf returns the node to which the Lease o belongs.
@@ -243,25 +227,23 @@ func Weights(o *coordinationv1.Lease) map[string]int {
 	return weights
 }
 
-// parseSubnets parses the annotation. It skips entries that are not CIDRs, because one bad
-// entry must not take the other networks from the node.
-func parseSubnets(text string) []netip.Prefix {
-	var subnets []netip.Prefix
+// list reads up to most values of an annotation, which are separated by commas. It skips entries that it cannot
+// parse, because one bad entry must not take the others from the node.
+func list[T any](text string, most int, parse func(string) (T, bool)) (values []T) {
 	for part := range strings.SplitSeq(text, ",") {
-		if p, err := netip.ParsePrefix(strings.TrimSpace(part)); err == nil && len(subnets) < maxSubnets {
-			subnets = append(subnets, p.Masked())
+		if one, ok := parse(strings.TrimSpace(part)); ok && len(values) < most {
+			values = append(values, one)
 		}
 	}
-	return subnets
+	return values
 }
 
-// parseAddresses parses up to most addresses of an annotation in the same way.
-func parseAddresses(text string, most int) []netip.Addr {
-	var addresses []netip.Addr
-	for part := range strings.SplitSeq(text, ",") {
-		if a, err := netip.ParseAddr(strings.TrimSpace(part)); err == nil && len(addresses) < most {
-			addresses = append(addresses, a.Unmap().WithZone(""))
-		}
-	}
-	return addresses
+func parseSubnet(text string) (netip.Prefix, bool) {
+	p, err := netip.ParsePrefix(text)
+	return p.Masked(), err == nil
+}
+
+func parseAddress(text string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(text)
+	return a.Unmap().WithZone(""), err == nil
 }

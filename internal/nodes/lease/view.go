@@ -79,7 +79,7 @@ func Read(o *coordinationv1.Lease) election.Leased {
 	l := election.Leased{
 		Record: election.Record{Node: Node(o), Subnets: Subnets(o), Own: Addresses(o), Draining: Draining(o)},
 		Alive:  true, Unconfigured: told && agent == "",
-		Unable: parseAddresses(o.Annotations[AnnotationUnable], maxUnable), Weights: Weights(o),
+		Unable: list(o.Annotations[AnnotationUnable], maxUnable, parseAddress), Weights: Weights(o),
 	}
 	macs, _ := MACs(o)
 	for _, m := range macs {
@@ -96,17 +96,17 @@ func Node(o *coordinationv1.Lease) string {
 
 // Subnets returns the networks in o.
 func Subnets(o *coordinationv1.Lease) []netip.Prefix {
-	return parseSubnets(o.Annotations[AnnotationSubnets])
+	return list(o.Annotations[AnnotationSubnets], maxSubnets, parseSubnet)
 }
 
 // Addresses returns the node's own addresses in o.
 func Addresses(o *coordinationv1.Lease) []netip.Addr {
-	return parseAddresses(o.Annotations[AnnotationAddresses], maxAddresses)
+	return list(o.Annotations[AnnotationAddresses], maxAddresses, parseAddress)
 }
 
 // Gateways returns the routers of the node's default routes in o.
 func Gateways(o *coordinationv1.Lease) []netip.Addr {
-	return parseAddresses(o.Annotations[AnnotationGateways], maxGateways)
+	return list(o.Annotations[AnnotationGateways], maxGateways, parseAddress)
 }
 
 // Gossip returns the gossip address in o, or the zero value if the node does not gossip.
