@@ -3,6 +3,7 @@ package announce
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // MessageKind is what a Message is about.
@@ -36,10 +37,8 @@ type Message struct {
 // Encode returns messages of the given kind for all addresses. See Message.Encode.
 func Encode(kind MessageKind, addresses []netip.Addr) [][]byte {
 	var all [][]byte
-	for len(addresses) > 0 {
-		n := min(len(addresses), MaxAddresses)
-		all = append(all, Message{Kind: kind, Addresses: addresses[:n]}.Encode())
-		addresses = addresses[n:]
+	for some := range slices.Chunk(addresses, MaxAddresses) {
+		all = append(all, Message{Kind: kind, Addresses: some}.Encode())
 	}
 	return all
 }

@@ -86,7 +86,7 @@ func (s Service) compare(t Service) int { return cmp.Compare(s.Key, t.Key) }
 
 // plan decides on every address. It decides once on an address that several Services hold.
 func (d *decider) plan() Plan {
-	p := Plan{Decisions: make([]Decision, 0, d.total())}
+	p := Plan{Decisions: make([]Decision, 0, len(d.holders))}
 	shared := map[netip.Addr]Decision{}
 	for _, svc := range d.Services {
 		for _, ip := range svc.Addresses {
@@ -108,14 +108,6 @@ func (d *decider) plan() Plan {
 		p.Wanted = append(p.Wanted, d.leftovers(p.Decisions)...)
 	}
 	return p
-}
-
-// total returns the number of decisions.
-func (d *decider) total() (n int) {
-	for _, svc := range d.Services {
-		n += len(svc.Addresses)
-	}
-	return n
 }
 
 // sure reports whether everything is known that decisions depend on.

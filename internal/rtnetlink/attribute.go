@@ -3,7 +3,6 @@ package rtnetlink
 import (
 	"iter"
 	"net/netip"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,12 +60,6 @@ func Number(value []byte) uint32 {
 		return 0
 	}
 	return native.Uint32(value)
-}
-
-// Text decodes a string attribute, up to its terminating zero.
-func Text(value []byte) string {
-	s, _, _ := strings.Cut(string(value), "\x00")
-	return s
 }
 
 // Address decodes an address attribute. It returns the zero Addr if the size is wrong.

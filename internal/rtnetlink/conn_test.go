@@ -104,7 +104,7 @@ func TestAskReturnsItsAnswer(t *testing.T) {
 	c := ask(t)
 	body, err := c.Ask(t.Context(), NewRequest(unix.RTM_GETLINK, 0, linkBody(loopback)))
 	expect.NoError(t, err)
-	expect.Equal(t, "link", Text(Attribute(body[unix.SizeofIfInfomsg:], unix.IFLA_IFNAME)), "lo")
+	expect.Equal(t, "link", unix.ByteSliceToString(Attribute(body[unix.SizeofIfInfomsg:], unix.IFLA_IFNAME)), "lo")
 	if body, err := c.Ask(t.Context(), NewRequest(unix.RTM_GETLINK, 0, linkBody(loopback+1))); body != nil || !errors.Is(err, unix.ENODEV) {
 		t.Errorf("for a missing object: %x, %v", body, err)
 	}

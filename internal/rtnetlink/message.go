@@ -99,6 +99,6 @@ func failure(h Header, body []byte) error {
 	if h.Kind == unix.NLMSG_ERROR {
 		skip += unix.SizeofNlMsghdr // the header of the request, without its body: NETLINK_CAP_ACK
 	}
-	r.text = Text(Attribute(body[min(skip, len(body)):], unix.NLMSGERR_ATTR_MSG))
+	r.text = unix.ByteSliceToString(Attribute(body[min(skip, len(body)):], unix.NLMSGERR_ATTR_MSG))
 	return r
 }

@@ -85,9 +85,9 @@ func parseLink(body []byte) (link, error) {
 	for kind, value := range rtnetlink.Attributes(body[unix.SizeofIfInfomsg:]) {
 		switch kind {
 		case unix.IFLA_IFNAME:
-			l.Name = rtnetlink.Text(value)
+			l.Name = unix.ByteSliceToString(value)
 		case unix.IFLA_IFALIAS:
-			l.Made = rtnetlink.Text(value) == dummyAlias
+			l.Made = unix.ByteSliceToString(value) == dummyAlias
 		case unix.IFLA_ADDRESS:
 			if len(value) == len(l.MAC) && l.hardware == unix.ARPHRD_ETHER {
 				l.MAC = [6]byte(value)
@@ -99,7 +99,7 @@ func parseLink(body []byte) (link, error) {
 		case unix.IFLA_CARRIER_CHANGES:
 			l.Flaps = rtnetlink.Number(value)
 		case unix.IFLA_LINKINFO:
-			l.Kind = rtnetlink.Text(rtnetlink.Attribute(value, unix.IFLA_INFO_KIND))
+			l.Kind = unix.ByteSliceToString(rtnetlink.Attribute(value, unix.IFLA_INFO_KIND))
 		case unix.IFLA_AF_SPEC:
 			inet := rtnetlink.Attribute(rtnetlink.Attribute(value, unix.AF_INET), unix.IFLA_INET_CONF)
 			l.promotes = setting(inet, promoteSecondaries-1) != 0

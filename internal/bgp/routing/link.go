@@ -120,7 +120,7 @@ func parseLink(body []byte) (link, error) {
 	for kind, value := range rtnetlink.Attributes(body[unix.SizeofIfInfomsg:]) {
 		switch kind {
 		case unix.IFLA_IFNAME:
-			l.name = rtnetlink.Text(value)
+			l.name = unix.ByteSliceToString(value)
 		case unix.IFLA_ADDRESS:
 			if ethernet && len(value) == 6 {
 				l.mac = slices.Clone(value)
