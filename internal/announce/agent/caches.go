@@ -197,19 +197,8 @@ func (s *Service) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// uid returns the UID of s, "" for a nil s.
-func (s *Service) uid() types.UID {
-	if s == nil {
-		return ""
-	}
-	return s.UID
-}
-
-// ref returns the reference to s for an event, nil for a nil s.
+// ref returns the reference to s for an event.
 func (s *Service) ref() *corev1.ObjectReference {
-	if s == nil {
-		return nil
-	}
 	name := s.name()
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: name.Namespace, Name: name.Name, UID: s.UID}
 }

@@ -87,7 +87,7 @@ func (a *Agent) reportConflicts(now time.Time, seen *observation) {
 		for _, svc := range seen.Services {
 			for _, ip := range svc.Addresses {
 				if ip == who.IP {
-					a.reporter.event(seen.services[svc.Key].ref(), corev1.EventTypeWarning, eventConflict, "%s", message)
+					a.Events.Eventf(seen.services[svc.Key].ref(), corev1.EventTypeWarning, eventConflict, "%s", message)
 				}
 			}
 		}

@@ -56,10 +56,7 @@ func (a *Agent) askListener(plan announce.Plan, done *announce.Outcome) todo {
 
 // sendListen asks about those of addresses that are still here.
 func (a *Agent) sendListen(ctx context.Context, addresses []netip.Addr) {
-	last, held := a.shown.Load(), a.held.read()
-	if last == nil {
-		return
-	}
+	last, held := a.shown.Load(), a.held.read() // a pass has added the addresses
 	asked := map[string][]netip.Addr{}
 	for _, ip := range addresses {
 		if node := last.seen.Listener(ip); node != "" && held[ip] != "" {
@@ -111,7 +108,7 @@ func (a *Agent) reportNotHeard(seen *observation) {
 		for _, ip := range svc.Addresses {
 			if by := a.listening.notHeard[ip]; by != "" && held[ip] != "" {
 				a.Log.Warn("addressNotHeard", "service", svc.Key, "address", ip, "node", a.Node, "interface", held[ip], "by", by)
-				a.reporter.event(seen.services[svc.Key].ref(), corev1.EventTypeWarning, eventNotHeard,
+				a.Events.Eventf(seen.services[svc.Key].ref(), corev1.EventTypeWarning, eventNotHeard,
 					"%s is on node %s, but node %s in the same network cannot hear it: %s", ip, a.Node, by, probe.Dropped)
 			}
 		}

@@ -88,7 +88,7 @@ func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, dec
 		}
 		return asWritten(svc, r.node, d)
 	}
-	f := fact{decision: decision, uid: svc.uid()}
+	f := fact{decision: decision, uid: svc.UID}
 	if d.Where == announce.Nowhere {
 		f.failure = d.Message
 	}
@@ -112,7 +112,7 @@ func (r *reporter) reportOne(now time.Time, seen *observation, svc *Service, dec
 // before returns the last report of s. A Service that was deleted and made again has none.
 func (r *reporter) before(s subject, svc *Service) (f fact, known bool) {
 	f, known = r.reported[s]
-	if f.uid != svc.uid() {
+	if f.uid != svc.UID {
 		return fact{}, false
 	}
 	return f, known
@@ -123,7 +123,7 @@ func (r *reporter) before(s subject, svc *Service) (f fact, known bool) {
 // not repeat an event that is older than recently. The time of the event comes from another
 // machine, whose clock may differ.
 func (r *reporter) speaks(now time.Time, seen *observation, svc *Service, ip netip.Addr) bool {
-	if svc == nil || r.reported == nil && now.Sub(time.Unix(svc.given, 0)).Abs() > recently {
+	if r.reported == nil && now.Sub(time.Unix(svc.given, 0)).Abs() > recently {
 		return false
 	}
 	return election.Speaks(r.node, ip, announcers(seen, svc, ip))
@@ -178,7 +178,7 @@ func (r *reporter) reportChange(svc *Service, f, before fact, news, here bool) {
 	case here && d.Reason == announce.ReasonIdle:
 		r.reportNotAnnounced(d, here)
 		if news {
-			r.event(svc.ref(), corev1.EventTypeNormal, eventWithdrawn, "Node %s withdrew %s: %s", r.node, d.IP, d.Why())
+			r.events.Eventf(svc.ref(), corev1.EventTypeNormal, eventWithdrawn, "Node %s withdrew %s: %s", r.node, d.IP, d.Why())
 		}
 	case was.Service == "" || here || was.Reason != d.Reason:
 		r.reportNotAnnounced(d, here)
@@ -193,7 +193,7 @@ func (r *reporter) reportAnnounced(svc *Service, d announce.Decision, news bool)
 	if d.Where == announce.Remote {
 		r.log.Info("announcingNonLocal", facts...)
 		if news {
-			r.event(svc.ref(), corev1.EventTypeNormal, eventAnnouncingNonLocal,
+			r.events.Eventf(svc.ref(), corev1.EventTypeNormal, eventAnnouncingNonLocal,
 				"Announcing %s from node %s interface %s", d.IP, r.node, d.Address.Link)
 		}
 		return
@@ -201,7 +201,7 @@ func (r *reporter) reportAnnounced(svc *Service, d announce.Decision, news bool)
 	r.metrics.wins.Inc()
 	r.log.Info("electionWon", facts...)
 	if news {
-		r.event(svc.ref(), corev1.EventTypeNormal, eventAnnouncingLocal,
+		r.events.Eventf(svc.ref(), corev1.EventTypeNormal, eventAnnouncingLocal,
 			"Node %s announcing %s on interface %s", r.node, d.IP, d.Address.Link)
 	}
 }
@@ -212,7 +212,7 @@ func (r *reporter) reportWarning(svc *Service, d announce.Decision) {
 		return
 	}
 	r.log.Warn("addressConflict", "service", d.Service, "address", d.IP, "node", r.node, "problem", d.Message)
-	r.event(svc.ref(), corev1.EventTypeWarning, eventConflict, "%s", d.Message)
+	r.events.Eventf(svc.ref(), corev1.EventTypeWarning, eventConflict, "%s", d.Message)
 }
 
 // reportNotAnnounced reports that this node does not announce an address. here says that it did
@@ -246,10 +246,10 @@ func (r *reporter) reportFailure(svc *Service, f fact, here bool) {
 		if here {
 			r.quota.info(r.log, "withdrawAddress", "service", d.Service, "address", d.IP, "node", r.node, "reason", d.Reason)
 		}
-		r.event(svc.ref(), corev1.EventTypeWarning, eventFailed, "Node %s could not announce %s: %s", r.node, d.IP, f.failure)
+		r.events.Eventf(svc.ref(), corev1.EventTypeWarning, eventFailed, "Node %s could not announce %s: %s", r.node, d.IP, f.failure)
 		return
 	}
-	r.event(svc.ref(), corev1.EventTypeWarning, eventFailed,
+	r.events.Eventf(svc.ref(), corev1.EventTypeWarning, eventFailed,
 		"Node %s could not announce %s on interface %s: %s", r.node, d.IP, d.Address.Link, f.failure)
 }
 
@@ -263,14 +263,7 @@ func (r *reporter) forget(s subject, f fact) {
 // stolen reports that this node took an address from another node.
 func (r *reporter) stolen(svc *Service, from string, ip netip.Addr) {
 	r.metrics.slotSteals.WithLabelValues(from, r.node).Inc()
-	r.event(svc.ref(), corev1.EventTypeNormal, eventSlotSteal, "Node %s took %s over from %s", r.node, ip, from)
-}
-
-// event emits an event, unless its object is unknown.
-func (r *reporter) event(about *corev1.ObjectReference, kind, reason, format string, args ...any) {
-	if about != nil {
-		r.events.Eventf(about, kind, reason, format, args...)
-	}
+	r.events.Eventf(svc.ref(), corev1.EventTypeNormal, eventSlotSteal, "Node %s took %s over from %s", r.node, ip, from)
 }
 
 // subject is one address of one Service.
@@ -363,7 +356,7 @@ func (r *reporter) reportConfig(seen *observation) {
 		}
 		r.log.Warn("configProblem", "lbnodeagent", p.about.Namespace+"/"+p.about.Name, "node", r.node,
 			"reason", p.reason, "problem", p.message)
-		r.event(&p.about, corev1.EventTypeWarning, p.reason, "%s", p.message)
+		r.events.Eventf(&p.about, corev1.EventTypeWarning, p.reason, "%s", p.message)
 	}
 	r.problems = now
 }

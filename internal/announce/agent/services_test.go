@@ -6,11 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestADeletedServiceGetsNoEvents(t *testing.T) {
-	var gone *Service
-	if ref := gone.ref(); ref != nil {
-		t.Errorf("the event refers to %v", ref)
-	}
+func TestEventsAreAboutTheService(t *testing.T) {
 	web := branded("web")
 	if ref := kept(&web).ref(); ref.Namespace != "default" || ref.Name != "web" || ref.UID != "web" {
 		t.Errorf("the event refers to %v", ref)

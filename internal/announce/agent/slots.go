@@ -95,9 +95,6 @@ func slotChanges(svc *Service, node string, decisions []announce.Decision) (chan
 // agent does not change its annotation.
 func asWritten(svc *Service, node string, d announce.Decision) announce.Decision {
 	d.Where = announce.Nowhere
-	if svc == nil {
-		return d
-	}
 	if slot, ok := service.SlotOf(svc.Slots, d.IP); ok && slot.Node == node {
 		d.Where, d.Address.Link = announce.Local, slot.Interface
 	}
