@@ -174,14 +174,6 @@ func nodeOf(o *coordinationv1.Lease) (node string, ok bool) {
 	return node, ok && node != ""
 }
 
-// versionOf returns the renewal time of o, which only its holder changes.
-func versionOf(o *coordinationv1.Lease) string {
-	if o.Spec.RenewTime == nil {
-		return ""
-	}
-	return o.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
-}
-
 // durationOf returns the duration of o, or fallback if o has none.
 func durationOf(o *coordinationv1.Lease, fallback time.Duration) time.Duration {
 	if s := o.Spec.LeaseDurationSeconds; s != nil && *s > 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/nodes/election"
@@ -50,7 +51,7 @@ type seen struct {
 	gossip   netip.AddrPort
 	duration time.Duration
 	digest   uint64
-	version  string
+	renewal  *metav1.MicroTime // only the holder of the Lease changes it
 	// since is the start of the time without a renewal. read is when the Lease was last read.
 	since, read time.Time
 }
@@ -82,7 +83,7 @@ func (t *table) observe(o *coordinationv1.Lease, at time.Time) {
 	s := t.parse(o)
 	s.since, s.read = at, at
 	if old := t.seen[node]; old != nil {
-		if s.Renewed = old.read; s.version == old.version {
+		if s.Renewed = old.read; s.renewal.Equal(old.renewal) {
 			s.since, s.Renewed, s.Alive = old.since, old.Renewed, old.Alive
 		}
 		if s.Alive && (t.failed.After(old.read) || t.mode.Poll && at.Sub(old.read) > t.silence) {

@@ -34,7 +34,7 @@ func (t *table) parse(o *coordinationv1.Lease) *seen {
 	leased := Read(o)
 	leased.Slow = duration > t.duration
 	return &seen{
-		Leased: leased, gossip: Gossip(o), duration: duration, version: versionOf(o),
+		Leased: leased, gossip: Gossip(o), duration: duration, renewal: o.Spec.RenewTime,
 		digest: digest(o.Annotations[AnnotationSubnets], o.Annotations[AnnotationAddresses], o.Annotations[AnnotationMACs],
 			o.Annotations[AnnotationUnable], o.Annotations[AnnotationWeights], o.Annotations[AnnotationAgent]),
 	}

@@ -22,14 +22,7 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (m *Membership) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		describeView, describeMembers, describeDropped, describeLosses, describeStalls, describeDoubts,
-		describeBytes, describePatience,
-	} {
-		to <- d
-	}
-}
+func (m *Membership) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, to) }
 
 // Collect implements prometheus.Collector.
 func (m *Membership) Collect(to chan<- prometheus.Metric) {
