@@ -3,7 +3,6 @@ package linux
 import (
 	"encoding/binary"
 	"net/netip"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,21 +32,20 @@ const (
 	atNeighborTarget                             = sizeofIPv6 + 20
 )
 
-// filterFor returns a filter that passes packets which may be about addresses with these
-// numbers on these links.
+// filterFor returns a filter that passes packets which may be in scope.
 //
 // Most broadcasts in a segment are about other addresses. The filter drops those outside of the span of
-// the numbers: the addresses of a pool lie together.
+// the scope: the addresses of a pool lie together.
 //
 // It also drops packets for other hosts, which arrive if the link is promiscuous. The
 // kernel also marks a packet from a VLAN without a link as a packet for other hosts. If
 // there are more links than a jump can skip, the filter does not check the link. The reader
 // must check it.
-func filterFor(protocol uint16, links []int, numbers []uint32) filter {
+func filterFor(protocol uint16, scope scope) filter {
+	links, about := scope.links, scope.about
 	if len(links) == 0 {
 		return filter{}.end(0)
 	}
-	about := span{slices.Min(numbers), slices.Max(numbers)}
 	var f filter
 	if len(links) <= maxFilterLinks {
 		f = f.load(unix.BPF_W, packetLink).oneOf(links...)
@@ -106,6 +104,3 @@ func numberOf(addr netip.Addr) uint32 {
 	b := addr.AsSlice()
 	return binary.BigEndian.Uint32(b[len(b)-4:])
 }
-
-// span is a range of numbers, including both ends.
-type span struct{ first, last uint32 }

@@ -47,10 +47,7 @@ type listening struct {
 	listener listener
 	all      chan said
 	heard    chan announce.Heard
-
-	// scope is the set of packets to receive. names are the names of the links by index.
-	scope [2]scope
-	names map[int]string
+	names    map[int]string // of the links, by index
 }
 
 // hear passes packets about our addresses to run.
@@ -88,29 +85,20 @@ func (l *listening) run(ctx context.Context) {
 
 // look reads on which links our addresses are, and listens there.
 func (l *listening) look(ctx context.Context) error {
-	wanted := make(map[string]*[2][]uint32)
-	for addr, name := range l.mine() {
-		if wanted[name] == nil {
-			wanted[name] = new([2][]uint32)
-		}
-		wanted[name][familyIndex(addr)] = append(wanted[name][familyIndex(addr)], numberOf(addr))
-	}
 	var scope [2]scope
-	names := make(map[int]string, len(wanted))
-	for name, families := range wanted {
-		at, err := l.stack.link(ctx, name)
-		if errors.Is(err, unix.ENODEV) || err == nil && !at.hasNeighbors() {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("read link %s: %w", name, err)
-		}
-		names[at.Index] = name
-		for family, numbers := range families {
-			if len(numbers) > 0 {
-				scope[family].links = append(scope[family].links, at.Index)
-				scope[family].numbers = append(scope[family].numbers, numbers...)
+	links, names := map[string]link{}, map[int]string{}
+	for addr, name := range l.mine() {
+		at, known := links[name]
+		if !known {
+			var err error
+			if at, err = l.stack.link(ctx, name); err != nil && !errors.Is(err, unix.ENODEV) {
+				return fmt.Errorf("read link %s: %w", name, err)
 			}
+			links[name] = at
+		}
+		if at.hasNeighbors() { // a link that is gone has none
+			names[at.Index] = name
+			scope[familyIndex(addr)].add(at.Index, numberOf(addr))
 		}
 	}
 	return l.move(scope, names)
@@ -121,18 +109,13 @@ func (l *listening) move(scope [2]scope, names map[int]string) error {
 	same := true
 	for family, now := range scope {
 		slices.Sort(now.links)
-		slices.Sort(now.numbers)
-		same = same && slices.Equal(now.links, l.scope[family].links) && slices.Equal(now.numbers, l.scope[family].numbers)
+		same = same && slices.Equal(now.links, l.listener.scope[family].links) && now.about == l.listener.scope[family].about
 	}
 	l.names = names
 	if same && !slices.ContainsFunc(l.stack.receiver.sockets, (*packetSocket).lost) {
 		return nil
 	}
-	if err := l.stack.receiver.add(&l.listener, scope); err != nil {
-		return err
-	}
-	l.scope = scope
-	return nil
+	return l.stack.receiver.add(&l.listener, scope)
 }
 
 // tell passes w on if it came from another station, on the link that has the address.

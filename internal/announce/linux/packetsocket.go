@@ -44,20 +44,20 @@ func openPacketSocket(protocol uint16) (*packetSocket, error) {
 	return &packetSocket{protocol: protocol, file: file, raw: raw}, nil
 }
 
-// filter makes the socket receive only packets on these links about addresses with these numbers.
+// filter makes the socket receive only packets in scope.
 //
 // With a single link, the kernel does not process the packets of other links at all. With
 // no link, it processes no packets. To old kernels, protocol 0 means the previously bound
 // protocol. Then the filter drops all packets.
-func (p *packetSocket) filter(links []int, numbers []uint32) error {
+func (p *packetSocket) filter(scope scope) error {
 	to := &unix.SockaddrLinklayer{Protocol: networkOrder(p.protocol)}
-	switch len(links) {
+	switch len(scope.links) {
 	case 0:
 		to.Protocol = 0
 	case 1:
-		to.Ifindex = links[0]
+		to.Ifindex = scope.links[0]
 	}
-	f := filterFor(p.protocol, links, numbers)
+	f := filterFor(p.protocol, scope)
 	return p.control(func(fd int) error {
 		program := &unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, program); err != nil {

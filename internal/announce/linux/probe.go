@@ -96,8 +96,7 @@ func (s *Stack) hearAnswers(q *inquiry, requests bool) (leave func() error, err 
 	answers := &listener{hear: q.hear}
 	var scope [2]scope
 	for a := range q.silent {
-		about := &scope[familyIndex(a)]
-		about.links, about.numbers = []int{q.link.Index}, append(about.numbers, numberOf(a))
+		scope[familyIndex(a)].add(q.link.Index, numberOf(a))
 	}
 	leave = func() error { return s.receiver.remove(answers) }
 	if scope[indexIPv6].links != nil && !requests {

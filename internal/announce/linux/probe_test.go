@@ -329,7 +329,7 @@ func TestProbeReadsWaitingAnswersBeforeItEnds(t *testing.T) {
 	expect.NoError(t, err)
 	var heard []string
 	addrs := addrsOf("192.0.2.8", "192.0.2.9")
-	about := scope{links: []int{l.Index}, numbers: []uint32{numberOf(addrs[0]), numberOf(addrs[1])}}
+	about := scope{links: []int{l.Index}, about: span{numberOf(addrs[0]), numberOf(addrs[1])}}
 	err = r.add(&listener{hear: func(w said) { heard = append(heard, showSaid(w)) }}, [2]scope{about})
 	expect.NoError(t, err)
 	mac := [6]byte{2, 0, 0, 0, 0, 3}

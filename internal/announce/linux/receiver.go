@@ -41,10 +41,24 @@ type listener struct {
 }
 
 // scope is what a listener listens for in one family: packets on these links about
-// addresses with these numbers.
+// addresses whose numbers are in a span. Without links it is empty.
 type scope struct {
-	links   []int
-	numbers []uint32
+	links []int
+	about span
+}
+
+// span is a range of numbers, including both ends.
+type span struct{ first, last uint32 }
+
+// add adds an address with this number on a link.
+func (s *scope) add(link int, number uint32) {
+	if len(s.links) == 0 {
+		s.about = span{number, number}
+	}
+	s.about = span{min(s.about.first, number), max(s.about.last, number)}
+	if !slices.Contains(s.links, link) {
+		s.links = append(s.links, link)
+	}
 }
 
 // The indexes of the families.
@@ -135,11 +149,12 @@ func (r *receiver) filter() error {
 	for family, p := range r.sockets {
 		var all scope
 		for l := range r.listeners {
-			all.links = append(all.links, l.scope[family].links...)
-			all.numbers = append(all.numbers, l.scope[family].numbers...)
+			for _, link := range l.scope[family].links {
+				all.add(link, l.scope[family].about.first)
+				all.add(link, l.scope[family].about.last)
+			}
 		}
-		slices.Sort(all.links)
-		if err := p.filter(slices.Compact(all.links), all.numbers); err != nil {
+		if err := p.filter(all); err != nil {
 			errs = append(errs, fmt.Errorf("listen on the wire: %w", err))
 		}
 	}
