@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -8,37 +9,36 @@ import (
 	yamlnodes "go.yaml.in/yaml/v3"
 )
 
-// linesOf returns a function that returns the line of each field of d, by path. The function
-// parses d in its first call.
-func linesOf(d document) func() map[string]int {
-	return sync.OnceValue(func() map[string]int {
-		lines := map[string]int{}
+// linesOf returns a function that returns the line of the field at a path in d, or of the nearest field around
+// it. The function parses d in its first call.
+func linesOf(d document) func(path string) int {
+	parsed := sync.OnceValue(func() *yamlnodes.Node {
 		var root yamlnodes.Node
-		if yamlnodes.Unmarshal(d.text, &root) == nil {
-			d.note(&root, "", lines)
+		if yamlnodes.Unmarshal(d.text, &root) != nil || len(root.Content) == 0 {
+			return &root
 		}
-		return lines
+		return root.Content[0]
 	})
+	return func(path string) int { return d.line - 1 + cmp.Or(lineOf(parsed(), path), 1) }
 }
 
-// note adds the lines of all fields below n. path is the path of n.
-func (d document) note(n *yamlnodes.Node, path string, lines map[string]int) {
+// lineOf returns the line of the field at path below n, or of the nearest field around it. It returns 0 if n has
+// not even the first field of path.
+func lineOf(n *yamlnodes.Node, path string) int {
 	switch n.Kind {
-	case yamlnodes.DocumentNode:
-		for _, c := range n.Content {
-			d.note(c, path, lines)
-		}
 	case yamlnodes.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			at := strings.TrimPrefix(path+"."+n.Content[i].Value, ".")
-			lines[at] = d.line + n.Content[i].Line - 1
-			d.note(n.Content[i+1], at, lines)
+			rest, begins := strings.CutPrefix(path, n.Content[i].Value)
+			if begins && (rest == "" || strings.ContainsAny(rest[:1], ".[")) {
+				return cmp.Or(lineOf(n.Content[i+1], strings.TrimPrefix(rest, ".")), n.Content[i].Line)
+			}
 		}
 	case yamlnodes.SequenceNode:
-		for i, c := range n.Content {
-			at := fmt.Sprintf("%s[%d]", path, i)
-			lines[at] = d.line + c.Line - 1
-			d.note(c, at, lines)
+		var at int
+		if _, err := fmt.Sscanf(path, "[%d]", &at); err == nil && at < len(n.Content) {
+			_, rest, _ := strings.Cut(path, "]")
+			return cmp.Or(lineOf(n.Content[at], strings.TrimPrefix(rest, ".")), n.Content[at].Line)
 		}
 	}
+	return 0
 }

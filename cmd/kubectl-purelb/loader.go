@@ -110,7 +110,7 @@ func (l *loader) read(d document) error {
 	case string(text) == "null":
 		return nil // only comments
 	}
-	l.object(explain.Origin{File: d.file, Line: d.line, Lines: linesOf(d)}, text, d.found)
+	l.object(explain.Origin{File: d.file, Line: d.line, LineOf: linesOf(d)}, text, d.found)
 	return nil
 }
 

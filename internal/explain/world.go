@@ -69,9 +69,9 @@ type Origin struct {
 	// the whole document.
 	Line int
 	Path string
-	// Lines returns the lines of all fields of the document, by their path such as
-	// spec.local.v4pools[0].pool. It is called only for problems.
-	Lines func() map[string]int
+	// LineOf returns the line of a field of the document, such as spec.local.v4pools[0].pool, or of the
+	// nearest field around it. It is called only for problems.
+	LineOf func(path string) int
 }
 
 // At returns the place of a field, or of the nearest field around it.
@@ -79,26 +79,11 @@ func (o Origin) At(field string) string {
 	if o.File == "" {
 		return ""
 	}
-	path := strings.Trim(o.Path+"."+field, ".")
-	if path != "" && o.Lines != nil {
-		lines := o.Lines()
-		for ; path != ""; path = parent(path) {
-			if line, ok := lines[path]; ok {
-				return fmt.Sprintf("%s:%d", o.File, line)
-			}
-		}
+	line := o.Line
+	if path := strings.Trim(o.Path+"."+field, "."); path != "" && o.LineOf != nil {
+		line = o.LineOf(path)
 	}
-	return fmt.Sprintf("%s:%d", o.File, o.Line)
-}
-
-// parent returns the path of the enclosing field, or "".
-func parent(path string) string {
-	for i := len(path) - 1; i >= 0; i-- {
-		if path[i] == '.' || path[i] == '[' {
-			return path[:i]
-		}
-	}
-	return ""
+	return fmt.Sprintf("%s:%d", o.File, line)
 }
 
 // Mistake is a part of a file that cannot be read, or that the API server would refuse.
