@@ -191,6 +191,8 @@ func (b *box) claim(c ipam.Claim, by *boxCall) ipam.Answer {
 	case way == "refuse" && has == nil:
 		return boxError(rapid.SampledFrom([]ipam.Kind{ipam.KindExhausted, ipam.KindTaken, ipam.KindInvalid}).Draw(b.m.t, "kind"))
 	case has != nil && c.Address.IsValid() && has.ip != c.Address:
+		_, held := b.m.allocations.cluster.Store.Holder(has.ip)
+		has.lost = has.lost || held // two Services have one key for their addresses, and a worker that began since knows one
 		a := boxError(ipam.KindInvalid)
 		a.Surplus = []netip.Addr{has.ip}
 		return a

@@ -79,10 +79,11 @@ func (m *model) checkReturned() {
 // must go if the Service would claim from it now, and what a deleted one asked for before it was left is not known.
 func (m *model) checkUnbound(svc *corev1.Service) {
 	r := m.read(svc)
-	dismissed := m.dismissed[owner(r)] && !m.keyed[owner(r)]
+	leaves := r.Leaving && svc.DeletionTimestamp == nil && r.Group == "box" && len(r.Asked) == 0
+	departs := m.allocations.of(owner(r)).departs && m.dismissed[owner(r)]
 	for _, g := range m.box.grants {
 		_, held := m.allocations.cluster.Store.Holder(g.ip)
-		if ipam.OwnerOf(g.key) == owner(r) && !g.late && !g.lost && !held && !m.isOwned(g) && (g.starts == m.box.starts || dismissed) {
+		if ipam.OwnerOf(g.key) == owner(r) && !g.late && !g.lost && !held && !m.isOwned(g) && (g.starts == m.box.starts || (leaves || departs) && !m.keyed[owner(r)]) {
 			m.t.Fatalf("%s ends, and the backend holds %s for %s", r.Key(), g.ip, g.key)
 		}
 	}
