@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
-	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/allocate/netbox"
@@ -112,24 +111,6 @@ func (c *socketWorld) serve(socket string, s ipamv1.IPAMServer) {
 		}
 	})
 	c.Cleanup(func() { server.Stop(); serving.Wait() })
-}
-
-func TestIPAMServerGrantsAndReleases(t *testing.T) {
-	s := ipamtest.NewServer("192.0.2.1")
-	c := newSocketWorld(t, map[string]string{"lb": "a"})
-	c.serve("a", s)
-	c.ledger.want("lb", web, key("web", addr.V6))
-	c.shows("lb", "web/v4=192.0.2.1 web/v6=2001:db8::1")
-	if got := s.Print(); got != "lb default/web 192.0.2.1, lb default/web 2001:db8::1" {
-		t.Errorf("the server has %s", got)
-	}
-	c.ledger.giveUp("lb", web, key("web", addr.V6))
-	c.shows("lb", "")
-	c.until("the server has nothing", func() bool { return s.Print() == "" })
-	c.until("the manager counts the addresses", func() bool {
-		state := c.manager.States()["lb"]
-		return state.Backend == "test" && state.Size[addr.V4] == 6 && len(state.Ranges) == 1 && !state.Reached.IsZero()
-	})
 }
 
 // A group with a missing server delays no other group.

@@ -7,33 +7,6 @@ import (
 )
 
 func TestUnwantedClaimIsGivenBack(t *testing.T) {
-	t.Run("never sent", func(t *testing.T) {
-		b, r := waiting(t)
-		b.drop(r)
-		b.send()
-		b.returns()
-	})
-	t.Run("granted after the Service has gone", func(t *testing.T) {
-		b, r := waiting(t)
-		claims := b.send(webV4)
-		b.drop(r)
-		b.answer(claims, granted("203.0.113.7"))
-		b.returns("203.0.113.7")
-	})
-	t.Run("granted, and never written", func(t *testing.T) {
-		b, r := withGrant(t, "203.0.113.7")
-		b.drop(r)
-		b.returns("203.0.113.7")
-	})
-	t.Run("of unknown outcome", func(t *testing.T) {
-		b, r := waiting(t)
-		b.answer(b.send(webV4), failed(ipam.KindUnknown))
-		b.later()
-		b.drop(r)
-		b.returns()
-		b.answer(b.send(webV4), granted("203.0.113.7")) // the answer is the grant to give back
-		b.returns("203.0.113.7")
-	})
 	t.Run("of unknown outcome, after an address that PureLB refused", func(t *testing.T) {
 		b, r := withGrant(t, "198.51.100.11")
 		b.choose(r)
@@ -83,13 +56,6 @@ func TestUnwantedGrantIsNoGrant(t *testing.T) {
 	if g, _, known := b.GroupOf(r.Held[0]); known {
 		t.Errorf("the address is one of %s", g.Name)
 	}
-}
-
-func TestReleasedGrantIsNotReused(t *testing.T) {
-	b, r := withGrant(t, "203.0.113.7")
-	b.drop(r)
-	b.released(b.returns("203.0.113.7"), failed(ipam.KindUnknown).Err)
-	b.gets(r, 0)
 }
 
 func TestUnusableGrantIsNotUsedLater(t *testing.T) {

@@ -63,17 +63,6 @@ func TestSecondParentServesWhenTheFirstIsFull(t *testing.T) {
 	}
 }
 
-// The families have different prefixes. If one prefix is missing, the other still serves.
-func TestMissingPrefixOfAFamilyDoesNotStopTheOther(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
-	p := b.pool("ipamtest")
-	b.RemovePrefix(1)
-	answers := p.Claim(t.Context(), []ipam.Claim{claimOf("web", addr.V4), claimOf("web", addr.V6), claimOf("other", addr.V4)})
-	want(t, answers[0].Err, ipam.KindMisconfigured)
-	want(t, answers[1].Err, "")
-	want(t, answers[2].Err, ipam.KindMisconfigured)
-}
-
 func TestMalformedClaimsAreNotSent(t *testing.T) {
 	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	p := b.pool("ipamtest")
