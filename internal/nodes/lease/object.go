@@ -168,12 +168,6 @@ func (l *Leases) write(o *coordinationv1.Lease, r Record, duration time.Duration
 	}
 }
 
-// nodeOf returns the node to which the Lease o belongs.
-func nodeOf(o *coordinationv1.Lease) (node string, ok bool) {
-	node, ok = strings.CutPrefix(o.Name, Prefix)
-	return node, ok && node != ""
-}
-
 // durationOf returns the duration of o, or fallback if o has none.
 func durationOf(o *coordinationv1.Lease, fallback time.Duration) time.Duration {
 	if s := o.Spec.LeaseDurationSeconds; s != nil && *s > 0 {

@@ -76,11 +76,11 @@ func newTable(opt Options) *table {
 // interruption, every holder gets the full time to renew its Lease. So a node that is cut off finds
 // no Lease expired.
 func (t *table) observe(o *coordinationv1.Lease, at time.Time) {
-	node, ok := nodeOf(o)
-	if !ok {
+	s := t.parse(o)
+	node := s.Node
+	if node == "" {
 		return
 	}
-	s := t.parse(o)
 	s.since, s.read = at, at
 	if old := t.seen[node]; old != nil {
 		if s.Renewed = old.read; s.renewal.Equal(old.renewal) {
@@ -117,10 +117,8 @@ func (t *table) reply() time.Duration {
 func (t *table) list(all []coordinationv1.Lease, sent time.Time) {
 	there := map[string]bool{}
 	for i := range all {
-		if node, ok := nodeOf(&all[i]); ok {
-			there[node] = true
-			t.observe(&all[i], sent)
-		}
+		there[Node(&all[i])] = true
+		t.observe(&all[i], sent)
 	}
 	for node := range t.seen {
 		if !there[node] {

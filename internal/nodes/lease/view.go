@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -88,10 +89,12 @@ func Read(o *coordinationv1.Lease) election.Leased {
 	return l
 }
 
-// Node returns the name of the node to which o belongs.
+// Node returns the name of the node to which o belongs, or "" if o is another Lease.
 func Node(o *coordinationv1.Lease) string {
-	node, _ := nodeOf(o)
-	return node
+	if node, ok := strings.CutPrefix(o.Name, Prefix); ok {
+		return node
+	}
+	return ""
 }
 
 // Subnets returns the networks in o.
