@@ -13,9 +13,9 @@ import (
 // choose decides on ip by the view of the cluster and the configuration.
 func (d *decider) choose(ip netip.Addr) Decision {
 	switch {
-	case !d.sure() && d.dark(ip):
+	case !d.Sure() && d.dark(ip):
 		return Decision{Reason: ReasonNoCarrier}
-	case !d.sure():
+	case !d.Sure():
 		return d.keep(ip)
 	case d.homeless() && d.held(ip) && !d.dark(ip) && d.connected(ip):
 		return d.keepUntilTaken(ip)

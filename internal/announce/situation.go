@@ -157,3 +157,6 @@ type Situation struct {
 	// Contested are addresses that are on this node and that another machine claims too.
 	Contested map[netip.Addr]bool
 }
+
+// Sure reports whether this node knows everything that decisions depend on.
+func (s Situation) Sure() bool { return s.Complete && s.Peers.Trusted }

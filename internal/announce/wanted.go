@@ -104,14 +104,11 @@ func (d *decider) plan() Plan {
 			p.Decisions = append(p.Decisions, decision)
 		}
 	}
-	if !d.sure() {
+	if !d.Sure() {
 		p.Wanted = append(p.Wanted, d.leftovers(p.Decisions)...)
 	}
 	return p
 }
-
-// sure reports whether everything is known that decisions depend on.
-func (d *decider) sure() bool { return d.Complete && d.Peers.Trusted }
 
 // decide decides on ip, unless ip is a node's own address, which no Service may touch or
 // take.
@@ -125,7 +122,7 @@ func (d *decider) decide(ip netip.Addr) Decision {
 		return Decision{IP: ip, Reason: ReasonNodeAddress, Winner: decision.Winner,
 			Message: fmt.Sprintf("%s is an address of the node itself, on %s; exclude it from the pool", ip, link)}
 	}
-	if node, taken := d.Peers.Own[ip]; taken && node != d.Self && d.sure() {
+	if node, taken := d.Peers.Own[ip]; taken && node != d.Self && d.Sure() {
 		return d.besideOwner(decision, node)
 	}
 	return decision

@@ -115,7 +115,7 @@ func (a *Agent) closePorts(ctx context.Context, seen *observation) {
 // ensureDummy creates the link for remote addresses once its name is certain. Without it the node still
 // announces local addresses.
 func (a *Agent) ensureDummy(ctx context.Context, seen *observation) error {
-	if seen.Agent == nil || !seen.sure() {
+	if seen.Agent == nil || !seen.Sure() {
 		return nil
 	}
 	if slices.ContainsFunc(seen.Node.Links, func(l announce.Link) bool { return l.Name == seen.Agent.Dummy && l.Up }) {

@@ -54,7 +54,7 @@ func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Pl
 	a.conflicts.Forget(now)
 	next.next = a.conflicts.NoteContests(now, plan, done.Contests)
 	a.conflicts.Identify(now, seen.Peers)
-	if !seen.sure() {
+	if !seen.Sure() {
 		return next
 	}
 	for link, ips := range a.conflicts.Recheck(now, seen.Services) {

@@ -20,7 +20,7 @@ const kubeletEvery = 15 * time.Second
 // not expire on some node, there are none.
 func (a *Agent) answeredLong(now time.Time, ips []netip.Addr, seen *observation) (long []netip.Addr) {
 	lasts, ends := announce.LongestLasting(seen.Situation)
-	if !ends || !seen.sure() {
+	if !ends || !seen.Sure() {
 		return nil
 	}
 	due := map[string]bool{}

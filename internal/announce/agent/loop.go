@@ -45,7 +45,7 @@ func (a *Agent) pass(ctx context.Context, now time.Time) (todo, error) {
 
 // report reports the result of a pass by events, to the other nodes and to /state.
 func (a *Agent) report(now time.Time, seen *observation, plan announce.Plan, done *announce.Outcome) {
-	if seen.sure() {
+	if seen.Sure() {
 		a.Annotations.Want(a.reporter.report(now, seen, plan.Decisions, done))
 		a.reportConflicts(now, seen)
 		a.reportNotHeard(seen)

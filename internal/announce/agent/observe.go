@@ -47,9 +47,6 @@ type observation struct {
 	again time.Time
 }
 
-// sure reports whether this node knows everything that decisions depend on.
-func (o *observation) sure() bool { return o.Complete && o.Peers.Trusted }
-
 // toShow returns what /state, reports and probes need of o. It leaves out the objects: they are most
 // of an agent's memory, and would stay until the next pass. Of the addresses it keeps those of the node itself.
 func (o *observation) toShow() *observation {
