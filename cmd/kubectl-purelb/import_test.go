@@ -1,27 +1,16 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"purelb.io/purelb/internal/explain"
-	"purelb.io/purelb/internal/testing/expect"
 )
-
-const importData = "../../internal/explain/importer/testdata/"
 
 // PureLB accepts what import makes.
 func TestImportedManifestsAreValid(t *testing.T) {
-	files, err := filepath.Glob(importData + "*.golden")
-	if err != nil || len(files) == 0 {
-		t.Fatal("there are no golden files", err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		expect.NoError(t, err)
-		v := explain.Validate(filed(t, string(text), "-"))
+	for file, text := range texts(t, "../../internal/explain/importer/testdata/*.golden") {
+		v := explain.Validate(filed(t, text, "-"))
 		if v.Fail > 0 {
 			t.Errorf("%s: %+v", file, v.Tables())
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"purelb.io/purelb/internal/announce/probe"
 	"purelb.io/purelb/internal/explain"
@@ -115,10 +116,9 @@ func kindAt(path string) (version, kind string) {
 	if parts[0] == "apis" {
 		version += "/" + parts[2]
 	}
-	return version, map[string]string{
-		"services": "Service", "pods": "Pod", "nodes": "Node", "namespaces": "Namespace", "leases": "Lease", "servicegroups": "ServiceGroup",
-		"endpointslices": "EndpointSlice", "lbnodeagents": "LBNodeAgent", "configs": "BGPConfiguration", "bgpnodestatuses": "BGPNodeStatus", "servicecidrs": "ServiceCIDR", "configmaps": "ConfigMap",
-	}[parts[len(parts)-1]]
+	gv, _ := schema.ParseGroupVersion(version)
+	known, _ := mapper().KindFor(gv.WithResource(parts[len(parts)-1])) // the one that the plugin asks for by this path
+	return version, known.Kind
 }
 
 func (f *fakeServer) status(w http.ResponseWriter, code int) {
