@@ -21,8 +21,8 @@ type application struct {
 // reasonRefused is the reason of problems.
 const reasonRefused = "Refused"
 
-func (a *application) problem(path, reason string, err error) {
-	a.problems = append(a.problems, peering.Problem{Field: path, Reason: reason, Message: err.Error()})
+func (a *application) problem(path string, err error) {
+	a.problems = append(a.problems, peering.Problem{Field: path, Reason: reasonRefused, Message: err.Error()})
 }
 
 // apply carries out the differences. If a part cannot be removed, the part that should replace it

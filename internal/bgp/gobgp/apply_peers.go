@@ -15,7 +15,7 @@ import (
 func (a *application) removePeers(peers []peering.Peer) {
 	for _, p := range peers {
 		if err := a.removePeer(a.found.peers[p.Name()]); err != nil {
-			a.problem(p.Path, reasonRefused, fmt.Errorf("remove neighbor %s: %w", p.Name(), err))
+			a.problem(p.Path, fmt.Errorf("remove neighbor %s: %w", p.Name(), err))
 			continue
 		}
 		a.events.forgetNeighbor(a.found.peers[p.Name()].Address)
@@ -51,7 +51,7 @@ func (a *application) addPeers(peers []peering.Peer) {
 		}
 		a.events.forgetNeighbor(p.Address)
 		if err := a.addPeer(p); err != nil {
-			a.problem(p.Path, reasonRefused, fmt.Errorf("neighbor %s: %w", p.Name(), err))
+			a.problem(p.Path, fmt.Errorf("neighbor %s: %w", p.Name(), err))
 			continue
 		}
 		a.log.InfoContext(a.ctx, "neighbor added", "neighbor", p.Name(), "asn", p.ASN)
@@ -85,7 +85,7 @@ func (a *application) updatePeers(peers []peering.Peer) {
 		before := a.found.peers[p.Name()]
 		if before.Timers != p.Timers || !reflect.DeepEqual(before.Families, p.Families) {
 			if err := a.changePeer(p); err != nil {
-				a.problem(p.Path, reasonRefused, fmt.Errorf("neighbor %s: %w", p.Name(), err))
+				a.problem(p.Path, fmt.Errorf("neighbor %s: %w", p.Name(), err))
 				continue
 			}
 		}

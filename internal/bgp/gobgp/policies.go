@@ -92,7 +92,7 @@ func (a *application) refresh(before policies, had map[netip.Prefix]peering.Rout
 	marks := a.concerned(had)
 	peers, err := a.engine.peers("", false)
 	if err != nil {
-		a.problem(policyPath, reasonRefused, err)
+		a.problem(policyPath, err)
 		a.found.policies = policies{}
 		return
 	}
@@ -110,7 +110,7 @@ func (a *application) refresh(before policies, had map[netip.Prefix]peering.Rout
 			}
 			if err := a.engine.refresh(address, direction); err != nil {
 				a.found.policies = policies{}
-				a.problem(policyPath, reasonRefused, fmt.Errorf("apply policies to neighbor %v: %w", address, err))
+				a.problem(policyPath, fmt.Errorf("apply policies to neighbor %v: %w", address, err))
 			}
 		}
 	}
