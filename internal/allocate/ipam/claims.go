@@ -234,6 +234,9 @@ func (c *Claims) want(by Owner, want Claim) *claimed {
 	if i := slices.IndexFunc(e.wanters, func(w wanter) bool { return w.by == by }); i >= 0 {
 		e.wanters[i].claim = want
 	} else {
+		if len(e.wanters) == 0 {
+			e.failure = nil // nobody tries again what nobody waits for
+		}
 		e.wanters = append(e.wanters, wanter{by, want})
 	}
 	return e

@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"purelb.io/purelb/internal/allocate/ipam"
@@ -110,5 +111,18 @@ func TestGrantIsNotReturnedDuringRegistration(t *testing.T) {
 	b.choose(r)
 	b.answer(b.send(webV4), granted("203.0.113.8"))
 	b.register()
+	b.send(webV4)
+}
+
+// While nobody waits for a refused claim, no worker tries it again. The backend granted an address of another
+// Service here, so the claim stays until that Service ends.
+func TestARefusedClaimIsSentWhenAServiceWaitsAgain(t *testing.T) {
+	b := newBacked(t, false)
+	b.Store.Show(netip.MustParseAddr("203.0.113.7"), "default/older")
+	r := web("4", of("box"))
+	b.choose(r)
+	b.answer(b.send(webV4), granted("203.0.113.7"))
+	b.Claims.Want(ipam.Owner(r.Key()), nil)
+	b.choose(r)
 	b.send(webV4)
 }
