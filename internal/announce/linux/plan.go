@@ -15,6 +15,7 @@ import (
 type plan struct {
 	marks  bool
 	links  map[string]link
+	there  []held
 	at     map[spot][]held
 	steps  []step
 	failed []error
@@ -24,6 +25,13 @@ type plan struct {
 type spot struct {
 	index int
 	addr  netip.Addr
+}
+
+// subnet is a subnet on a link: one IPv4 address of it is primary, the others are
+// secondary.
+type subnet struct {
+	index  int
+	prefix netip.Prefix
 }
 
 // step is one request for an address.
@@ -36,7 +44,7 @@ type step struct {
 }
 
 func newPlan(links map[string]link, there []held, marks bool) *plan {
-	p := &plan{marks: marks, links: links, at: make(map[spot][]held, len(there))}
+	p := &plan{marks: marks, links: links, there: there, at: make(map[spot][]held, len(there))}
 	for _, h := range there {
 		at := spot{h.index, h.Prefix.Addr()}
 		p.at[at] = append(p.at[at], h)
@@ -106,20 +114,32 @@ func (p *plan) takeOff(a announce.Address, h held) {
 	p.steps = append(p.steps, step{address: a, old: &h, req: oldAddress(h.Prefix, h.index)})
 }
 
-// promote returns the links that must be set to keep secondary addresses: those that lose a primary one.
+// promote returns the links that must be set to keep secondary addresses.
 //
 // The IPv4 address that was added first in a subnet is the primary one. By default, when
 // the kernel deletes that address, it also deletes all other addresses of the subnet:
 // addresses that we still want, and addresses of other programs.
-func (p *plan) promote() (links []link) {
-	loses := map[int]bool{}
+func (p *plan) promote() []link {
+	gone := make(map[spot]bool)
+	primary := make(map[subnet]bool)
 	for _, s := range p.steps {
-		if s.old != nil && s.old.primary() {
-			loses[s.old.index] = true
+		if s.old == nil {
+			continue
+		}
+		gone[spot{s.old.index, s.old.Prefix.Addr()}] = true
+		if s.old.primary() {
+			primary[subnetOf(*s.old)] = true
 		}
 	}
+	orphaned := make(map[int]bool)
+	for _, h := range p.there {
+		if h.Secondary && primary[subnetOf(h)] && !gone[spot{h.index, h.Prefix.Addr()}] {
+			orphaned[h.index] = true
+		}
+	}
+	var links []link
 	for _, l := range p.links {
-		if loses[l.Index] && !l.promotes {
+		if orphaned[l.Index] && !l.promotes {
 			links = append(links, l)
 		}
 	}
@@ -127,6 +147,8 @@ func (p *plan) promote() (links []link) {
 }
 
 func (h held) primary() bool { return h.Prefix.Addr().Is4() && !h.Secondary }
+
+func subnetOf(h held) subnet { return subnet{h.index, h.Prefix.Masked()} }
 
 // spare removes from the plan the steps that remove primary addresses of l, because of err.
 func (p *plan) spare(l link, err error) {

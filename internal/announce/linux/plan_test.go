@@ -3,7 +3,6 @@ package linux
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -16,12 +15,12 @@ import (
 // onEth0 returns addresses of ours on the link with index 2. The first address of a subnet
 // is the primary one.
 func onEth0(prefixes ...string) (all []held) {
-	seen := map[netip.Prefix]bool{}
+	seen := map[subnet]bool{}
 	for _, p := range prefixes {
 		h := held{Address: remote("eth0", p), index: 2}
 		h.Mark = announce.Mark
-		h.Secondary = h.Prefix.Addr().Is4() && seen[h.Prefix.Masked()]
-		seen[h.Prefix.Masked()] = true
+		h.Secondary = h.Prefix.Addr().Is4() && seen[subnetOf(h)]
+		seen[subnetOf(h)] = true
 		all = append(all, h)
 	}
 	return all
