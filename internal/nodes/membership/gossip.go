@@ -3,7 +3,6 @@ package membership
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"sync"
 	"time"
@@ -72,12 +71,19 @@ func (m *Membership) gossipWith(ctx context.Context, ring *keyring) {
 			continue
 		}
 		m.relyOnLeases()
-		if text := fmt.Sprint(err); text != last {
+		if text := errorText(err); text != last {
 			m.Log.WarnContext(ctx, "gossipEnded", "node", m.Lease.Node, "error", text)
 			last = text
 		}
 		backoff.Sleep(ctx, retryGossip)
 	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // errMoved means that this node has another gossip address now.

@@ -99,15 +99,20 @@ func (m *Membership) recalled(ctx context.Context, ring *keyring) {
 	}
 }
 
-// ready waits until the API server answers. It returns false if ctx is done before.
+// ready waits until the API server answers or ctx is done. It reports whether the API
+// server answered, even if ctx is done by then.
 func (m *Membership) ready(ctx context.Context) bool {
 	if m.Ready == nil {
 		return true
 	}
 	select {
 	case <-m.Ready:
-		return true
 	case <-ctx.Done():
+	}
+	select {
+	case <-m.Ready:
+		return true
+	default:
 		return false
 	}
 }
