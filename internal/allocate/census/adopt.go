@@ -101,12 +101,17 @@ func AdoptClaims(c ipam.Cluster, r service.Request) {
 		return
 	}
 	for _, a := range Shown(c, r) {
-		if _, _, known := c.GroupOf(a); known {
-			continue
-		}
-		if g, ok := backedGroup(c, r.From); ok {
-			c.Claims.Adopt(c.ClaimOf(r, g, addr.FamilyOf(a)), a)
-		}
+		adoptClaim(c, r, a)
+	}
+}
+
+// adoptClaim records that a, which the Service of r has, comes from a backend, if it is in no pool.
+func adoptClaim(c ipam.Cluster, r service.Request, a netip.Addr) {
+	if _, _, known := c.GroupOf(a); known {
+		return
+	}
+	if g, ok := backedGroup(c, r.From); ok {
+		c.Claims.Adopt(c.ClaimOf(r, g, addr.FamilyOf(a)), a)
 	}
 }
 
@@ -134,7 +139,9 @@ func Recall(c ipam.Cluster, r service.Request) {
 	for _, a := range r.Vouched {
 		if !slices.Contains(r.Held, a) && (r.Recorded || c.Fits(r, a) && c.Refuses(a, who) == nil) {
 			// An address that the store refuses is held by another Service.
-			_ = c.Store.Hold(a, who, c.Wide(a))
+			if err := c.Store.Hold(a, who, c.Wide(a)); err == nil && r.Recorded {
+				adoptClaim(c, r, a)
+			}
 		}
 	}
 }
