@@ -4,6 +4,17 @@
 //
 // It touches nothing. The state of the node goes in as a value (Node). The addresses that the
 // node should carry come out as values (Address, Changes), each with its reason.
+//
+// Read the files in this order:
+//
+//	situation.go           what a decision depends on
+//	wanted.go              Decide, for all Services
+//	choose.go, decision.go the decision about one address, and its reasons
+//	local.go, links.go     where on this node a local address belongs
+//	diff.go, changes.go    from what the node has to what it should have
+//	come.go, leave.go      when an address may come, and when it goes
+//	addresses.go           what is remembered of an address between two passes
+//	conflict.go            machines that answer for addresses of this node
 package announce
 
 import (

@@ -5,6 +5,15 @@
 // does not know which address belongs on which link, or why. It reports the state, and
 // makes the changes that the caller wants. It changes no other address. Each result is
 // complete, or there is an error.
+//
+// Read the files in this order:
+//
+//	linux.go            the Stack, and what its caller may do at once
+//	link.go, address.go what the kernel has
+//	plan.go, apply.go   from what there is to what is wanted
+//	packet.go, claim.go the packets about an address, and their sending
+//	probe.go, listen.go questions to the segment, and what others say there
+//	receiver.go         the sockets for both, filter.go what they receive
 package linux
 
 import (

@@ -2,6 +2,15 @@
 // peering.State describes, originates routes, and reports neighbors and learned routes.
 //
 // It decides nothing.
+//
+// Read the files in this order:
+//
+//	gobgp.go, engine.go             the Server, and the GoBGP in it, whose panics are errors
+//	apply.go, apply_peers.go        from what the server has to the wanted State
+//	policies.go, routes.go          which neighbor gets which route, and the routes
+//	peer.go, statements.go, path.go our types as those of GoBGP
+//	events.go, renew.go             what GoBGP says once, and sessions that went down
+//	status.go, learned.go           what is reported
 package gobgp
 
 import (

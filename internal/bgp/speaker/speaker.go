@@ -8,6 +8,17 @@
 // The speaker keeps its state as long as its view is incomplete. It stores the last good input in a
 // file, and starts with it when the API server is away. After the deletion of the BGPConfiguration,
 // each node withdraws its own routes.
+//
+// Read the files in this order:
+//
+//	speaker.go, loop.go       the speaker and its loop
+//	facts.go                  what the loop knows of the cluster and the kernel
+//	govern.go                 an edit of the configuration, until it is applied
+//	restricted.go             the routes that may be announced
+//	imports.go, exports.go    addresses of the kernel, and routes into its tables
+//	sessions.go, taken.go     BFD, and neighbors that another program has
+//	drain.go, depart.go       nodes that are to be avoided, and the end
+//	report.go, nodestatus.go  what users see, and writer.go its writing
 package speaker
 
 import (
