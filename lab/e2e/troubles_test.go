@@ -116,13 +116,15 @@ func ofBackends(n *backend.NetBox) []trouble {
 	secret := func(token string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: netbox-client, namespace: purelb-system}\nstringData: {user-token: %q}\n", token)
 	}
+	// For a moment the plugin names the cause with the words of the group's condition.
+	const asked = "PureLB goes on asking: read the version in NetBox"
 	return []trouble{
-		{"NetBox refuses the token", "explain service e2e/token", "put a valid token of this NetBox", func(w *troubled) func() {
+		{"NetBox refuses the token", "explain service e2e/token", asked, func(w *troubled) func() {
 			w.expect("backendFailed", "backendUnavailable")
 			w.apply(secret("0123456789abcdef"), with("boxed", n.URL), plain("token", 80, "purelb.io/service-group: boxed"))
 			return func() { w.apply(secret(backend.Token)) }
 		}},
-		{"NetBox does not answer", "explain service e2e/away", "connection refused", func(w *troubled) func() {
+		{"NetBox does not answer", "explain service e2e/away", asked, func(w *troubled) func() {
 			w.expect("backendFailed", "backendUnavailable")
 			m, err := lab.Machine(cluster.Client)
 			if err != nil {
