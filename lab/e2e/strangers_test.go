@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -123,11 +122,7 @@ func TestAnOperatorThatReplacesAllAnnotationsLosesNothing(t *testing.T) {
 		return true
 	})
 	began := time.Now()
-	time.Sleep(d / 2) // the fight is what the scene looks at
-	for _, name := range []string{"web", "far"} {
-		w.replace(name)
-	}
-	time.Sleep(d / 2)
+	time.Sleep(d) // the fight is what the scene looks at
 	e.stop(time.Since(began))
 	flood.complain("the remote Service")
 	s.end(nothing)
@@ -135,18 +130,6 @@ func TestAnOperatorThatReplacesAllAnnotationsLosesNothing(t *testing.T) {
 	w.toldOnce("AnnotationsReplaced", `field manager "operator"`)
 	w.annotatedAgain("web")
 	w.annotatedAgain("far")
-}
-
-// replace writes a Service as its manifest has it, without what others added to its metadata, as "kubectl replace"
-// does.
-func (w *world) replace(name string) {
-	w.t.Helper()
-	svc := w.service(name)
-	group := svc.Annotations["purelb.io/service-group"]
-	svc.ObjectMeta = metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name, Annotations: map[string]string{"purelb.io/service-group": group}}
-	if err := w.Update(w.ctx, svc, client.FieldOwner("replacer")); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // A tool enforces a manifest that was exported when the Service had another address.
