@@ -72,8 +72,8 @@ type boxGrant struct {
 	by     *boxCall
 	starts int
 	late   bool
-	// lost says that a sweep may count the grant: the backend granted the address to two keys, or the worker
-	// began after the Service got a sharing key, or lost one. The claim of its present key is the only one that the
+	// lost says that a sweep may count the grant: the backend granted the address to two keys, or forgot who has it, or
+	// the worker began after the Service got a sharing key, or lost one. The claim of its present key is the only one that the
 	// worker knows.
 	lost bool
 }
@@ -225,7 +225,10 @@ func (b *box) grant(key string, ip netip.Addr, by *boxCall) ipam.Answer {
 	if other != nil {
 		other.lost = true
 	}
-	b.grants = append(b.grants, &boxGrant{key: key, ip: ip, by: by, starts: b.sent, late: b.arriving, lost: other != nil})
+	has, held := b.m.allocations.cluster.Store.Holder(ip)
+	b.grants = append(b.grants, &boxGrant{
+		key: key, ip: ip, by: by, starts: b.sent, late: b.arriving, lost: other != nil || held && has != ipam.OwnerOf(key),
+	})
 	return ipam.Answer{Grant: ipam.Grant{Key: key, Address: ip}}
 }
 

@@ -81,10 +81,7 @@ func (m *model) checkReturned() {
 func (m *model) checkUnbound(svc *corev1.Service) {
 	r := m.read(svc)
 	leaves := r.Leaving && svc.DeletionTimestamp == nil && r.Group == "box" && len(r.Asked) == 0
-	doubled := slices.ContainsFunc(m.box.grants, func(g *boxGrant) bool {
-		_, held := m.allocations.cluster.Store.Holder(g.ip)
-		return ipam.OwnerOf(g.key) == owner(r) && (g.lost || held)
-	})
+	doubled := slices.ContainsFunc(m.box.grants, func(g *boxGrant) bool { return g.lost && ipam.OwnerOf(g.key) == owner(r) })
 	departs := m.allocations.of(owner(r)).departs && m.dismissed[owner(r)] && !doubled
 	for _, g := range m.box.grants {
 		_, held := m.allocations.cluster.Store.Holder(g.ip)
