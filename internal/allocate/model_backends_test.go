@@ -72,9 +72,9 @@ type boxGrant struct {
 	by     *boxCall
 	starts int
 	late   bool
-	// lost says that a sweep may count the grant: the backend granted the address to two keys, or forgot who has it, or
-	// the worker began after the Service got a sharing key, or lost one. The claim of its present key is the only one that the
-	// worker knows.
+	// lost says that the worker need not give the grant back, and that a sweep counts it then. The backend granted
+	// an address that it or a Service had for another key. Or the worker began after the sharing key of the Service
+	// changed: it knows only the claim of the new key.
 	lost bool
 }
 

@@ -114,8 +114,8 @@ func TestGrantIsNotReturnedDuringRegistration(t *testing.T) {
 	b.send(webV4)
 }
 
-// While nobody waits for a refused claim, no worker tries it again. The backend granted an address of another
-// Service here, so the claim stays until that Service ends.
+// A worker tries a refused claim again only while a Service waits for it. Here the claim stays meanwhile, because
+// the backend granted it an address of another Service.
 func TestARefusedClaimIsSentWhenAServiceWaitsAgain(t *testing.T) {
 	b := newBacked(t, false)
 	b.Store.Show(netip.MustParseAddr("203.0.113.7"), "default/older")
