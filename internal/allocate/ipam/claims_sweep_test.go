@@ -97,6 +97,19 @@ func TestLostGrantIsReplaced(t *testing.T) {
 	}
 }
 
+// The backend lost the grant of an address in use, and answers its registration by another address.
+func TestAWrongAnswerToARegistrationCostsNoAddress(t *testing.T) {
+	b, r := adopted(t)
+	b.register()
+	b.answer(b.send(webV4), granted("203.0.113.8"))
+	b.released(b.returns("203.0.113.8"), nil)
+	b.returns()
+	b.register()
+	if claims := b.send(webV4); claims[0].Address != r.Held[0] {
+		t.Errorf("claims %s, and the Service has %s", claims[0].Address, r.Held[0])
+	}
+}
+
 // A Service was deleted, and a new one has its name. No grant is known for the address of the new one.
 func TestDepartureSparesANewServiceOfTheName(t *testing.T) {
 	b := newBacked(t, false)

@@ -206,11 +206,17 @@ func (c *Claims) Answered(h Holder, claims []Claim, answers []Answer, usable fun
 	return distinct(wanters), granted, c.settle(h)
 }
 
-// accepted notes that the backend granted e. A usable grant was registered.
+// accepted notes that the backend granted e. A usable grant was registered. If the backend granted
+// another address instead, a Service keeps what it has, and Register sends the claim again.
 func (c *Claims) accepted(e *claimed, grant Grant, usable func(Claim, netip.Addr) *Error) {
 	grant.Key, grant.Address = e.Key, plain(grant.Address)
 	if e.usable && e.grant.Address == grant.Address {
 		c.grant(e, grant, true)
+		return
+	}
+	if e.usable && c.isHeld(e.grant.Address) {
+		c.giveBack(e, grant.Address)
+		e.ask, e.failure = false, nil
 		return
 	}
 	err := usable(e.Claim, grant.Address)
