@@ -141,8 +141,7 @@ func (w *world) left(node string, addresses []netip.Addr) {
 func TestAnUninstallLeavesNothingBehind(t *testing.T) {
 	w := newWorld(t)
 	// The rights are removed too, and the last agent has no peer for its handover.
-	w.expect("departed", "Failed to release lease")
-	w.expect(withoutAPI...)
+	w.expect(uninstalling...)
 	s := watchLocal(w)
 	w.apply(service("far", "remote"))
 	remote := w.addresses("far", families())

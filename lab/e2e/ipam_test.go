@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
 )
@@ -29,6 +33,7 @@ func TestBackends(t *testing.T) {
 		{"ARestartOfTheAllocatorAsksForNothing", restartWithBackends},
 		{"APoolMovesIntoNetBox", poolMoves},
 		{"KilledAtAnyStepTheAllocatorLosesNothing", killedAtAnyStep},
+		{"AnUninstallKeepsNoServiceFromItsDeletion", uninstalledWithBackends},
 	} {
 		t.Run(scene.name, func(t *testing.T) { scene.run(t, b) })
 	}
@@ -263,4 +268,36 @@ func poolMoves(t *testing.T, b backends) {
 		w.remove(single(name))
 	}
 	w.clean()
+}
+
+// uninstalling are the messages of programs that lose their rights before they end.
+var uninstalling = append([]string{"departed", "Failed to release lease"}, withoutAPI...)
+
+// uninstalledWithBackends uninstalls PureLB while Services have addresses of backends. No finalizer
+// stays, so a Service can be deleted. The other one has its address again after the next install.
+func uninstalledWithBackends(t *testing.T, b backends) {
+	w := b.world(t, 5*time.Minute)
+	w.expect(uninstalling...)
+	w.apply(service("of-netbox", netboxGroup), service("of-server", externalGroup))
+	has := w.has("of-netbox", "of-server")
+	if err := lab.tree.Helm(w.ctx, "uninstall", product.Release, "--kubeconfig", lab.Kubeconfig(), "--namespace", product.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	for name := range has {
+		if f := w.service(name).Finalizers; len(f) > 0 {
+			t.Errorf("%s has the finalizers %v", name, f)
+		}
+	}
+	w.remove(service("of-server", externalGroup))
+	w.until(patience, "a Service is deleted without an allocator", func() bool {
+		return apierrors.IsNotFound(w.Get(w.ctx, client.ObjectKey{Namespace: namespace, Name: "of-server"}, &corev1.Service{}))
+	})
+	if err := lab.install(); err != nil {
+		t.Fatal(err)
+	}
+	w.apply(b.groups())
+	w.setValues(lab.tree, b.values...)
+	w.until(patience, "the allocator serves of-netbox again", func() bool { return len(w.service("of-netbox").Finalizers) > 0 })
+	delete(has, "of-server")
+	w.keeps(has)
 }

@@ -27,6 +27,8 @@ import (
 type backends struct {
 	netbox *backend.NetBox
 	server *backend.Server
+	// values of the chart add the IPAM server and set the allocator up.
+	values []string
 }
 
 // The groups of the IPAM tests. The group of NetBox has many addresses: in a long test, no allocator
@@ -80,7 +82,8 @@ func startBackends(t *testing.T) backends {
 		}
 	}
 	w := newWorldFor(t, timeOfKills(numberOfKills(t)))
-	w.empty() // removes the objects of an aborted test
+	w.expect(uninstalling...) // each scene has a world that judges it
+	w.empty()                 // removes the objects of an aborted test
 	const port = 8010
 	var b backends
 	var err error
@@ -94,12 +97,12 @@ func startBackends(t *testing.T) backends {
 	must(b.server.Forget(ctx))
 	digest, err := respawning(ctx, t.TempDir())
 	must(err)
-	values := append(b.server.Values(externalGroup+"=10.255.4.0/24", externalGroup+"=fd00:10:255:4::/112"), "image.digests.allocator="+digest)
+	b.values = append(b.server.Values(externalGroup+"=10.255.4.0/24", externalGroup+"=fd00:10:255:4::/112"), "image.digests.allocator="+digest)
 	for i, setting := range quickSweeps {
 		name, value, _ := strings.Cut(setting, "=")
-		values = append(values, fmt.Sprintf("allocator.extraEnv[%d].name=%s", i, name), fmt.Sprintf("allocator.extraEnv[%d].value=%s", i, value))
+		b.values = append(b.values, fmt.Sprintf("allocator.extraEnv[%d].name=%s", i, name), fmt.Sprintf("allocator.extraEnv[%d].value=%s", i, value))
 	}
-	w.setValues(lab.tree, values...)
+	w.setValues(lab.tree, b.values...)
 	return b
 }
 
