@@ -73,8 +73,8 @@ type boxGrant struct {
 	starts int
 	late   bool
 	// lost says that the worker need not give the grant back, and that a sweep counts it then. The backend granted
-	// an address that it or a Service had for another key. Or the worker began after the sharing key of the Service
-	// changed: it knows only the claim of the new key.
+	// the address to two keys. Or the worker began after the sharing key of the Service changed: it knows only the claim
+	// of the new key.
 	lost bool
 }
 
@@ -225,10 +225,7 @@ func (b *box) grant(key string, ip netip.Addr, by *boxCall) ipam.Answer {
 	if other != nil {
 		other.lost = true
 	}
-	has, held := b.m.allocations.cluster.Store.Holder(ip)
-	b.grants = append(b.grants, &boxGrant{
-		key: key, ip: ip, by: by, starts: b.sent, late: b.arriving, lost: other != nil || held && has != ipam.OwnerOf(key),
-	})
+	b.grants = append(b.grants, &boxGrant{key: key, ip: ip, by: by, starts: b.sent, late: b.arriving, lost: other != nil})
 	return ipam.Answer{Grant: ipam.Grant{Key: key, Address: ip}}
 }
 
@@ -250,7 +247,11 @@ func (b *box) carryOut(c *boxCall, i int) {
 		c.done[i] = b.claim(c.claims[i], c)
 		return
 	}
-	b.drop(b.named(c.grants[i]))
+	found := b.named(c.grants[i])
+	for _, g := range found {
+		b.forgotten[g.ip] = b.forgotten[g.ip] || g.lost // a Service may have it by another key: the sweep registers it again
+	}
+	b.drop(found)
 	c.done[i] = ipam.Answer{}
 }
 

@@ -77,12 +77,10 @@ func (m *model) checkReturned() {
 // checkUnbound fails if the backend holds an address for svc, which has no finalizer any more. A former worker
 // may have claimed an address when the Service asked for something else: everything in the group
 // must go if the Service would claim from it now, and what a deleted one asked for before it was left is not known.
-// If the backend granted svc an address of another Service, a sweep counts what is left.
 func (m *model) checkUnbound(svc *corev1.Service) {
 	r := m.read(svc)
 	leaves := r.Leaving && svc.DeletionTimestamp == nil && r.Group == "box" && len(r.Asked) == 0
-	doubled := slices.ContainsFunc(m.box.grants, func(g *boxGrant) bool { return g.lost && ipam.OwnerOf(g.key) == owner(r) })
-	departs := m.allocations.of(owner(r)).departs && m.dismissed[owner(r)] && !doubled
+	departs := m.allocations.of(owner(r)).departs && m.dismissed[owner(r)]
 	for _, g := range m.box.grants {
 		_, held := m.allocations.cluster.Store.Holder(g.ip)
 		if ipam.OwnerOf(g.key) == owner(r) && !g.late && !g.lost && !held && !m.isOwned(g) && (g.starts == m.box.starts || (leaves || departs) && !m.keyed[owner(r)]) {

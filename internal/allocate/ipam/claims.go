@@ -184,7 +184,7 @@ func (c *Claims) Has(claim Claim, by Owner) bool {
 	e := c.of[claim.id()]
 	if e == nil {
 		h := c.holders[claim.Holder()]
-		return h != nil && len(h.claims) == 0 && h.departed != ""
+		return h != nil && h.departed != ""
 	}
 	if len(e.wanters) == 0 && (e.of.busy || e.ask || len(c.unneeded(e)) > 0) {
 		return true // it ends

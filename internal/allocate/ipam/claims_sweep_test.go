@@ -120,3 +120,16 @@ func TestDepartureSparesANewServiceOfTheName(t *testing.T) {
 		t.Errorf("gives back %v", w.Release)
 	}
 }
+
+// The backend granted the Service an address of another one, which stays there. It may have more for the Service.
+func TestDepartureGivesBackTheRest(t *testing.T) {
+	b := newBacked(t, false)
+	b.Store.Show(netip.MustParseAddr("203.0.113.7"), "default/older")
+	b.Claims.Learn("box", []ipam.Grant{{Key: webV4, Address: netip.MustParseAddr("203.0.113.7")}})
+	b.Claims.Depart(holderOf(webV4), webV4)
+	b.later()
+	b.answer(b.send(webV6), granted("2001:db8::7"))
+	b.released(b.returns("2001:db8::7"), nil)
+	b.later()
+	b.returns()
+}

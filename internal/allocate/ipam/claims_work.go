@@ -67,8 +67,8 @@ func (c *Claims) Work(h Holder) (w Work) {
 			}
 		}
 	}
-	if len(has.claims) == 0 && c.departs(has) {
-		w.Release = []Grant{{Key: has.departed}}
+	if len(w.Release)+len(w.Claims) == 0 && c.departs(has) {
+		w = c.dismiss(h, has)
 	}
 	has.busy = len(w.Release)+len(w.Claims) > 0
 	c.forget(h)
@@ -95,7 +95,24 @@ func (e *claimed) sent() Claim {
 	return claim
 }
 
-// departs reports whether everything of a holder without claims must be given back. The name may have
+// dismiss returns the work of a departure. The claims that are left stand for addresses of other Services, which
+// must not be given back with the rest. Then claims of the other keys show what the backend has for them.
+func (c *Claims) dismiss(h Holder, has *holder) (w Work) {
+	if len(has.claims) == 0 {
+		return Work{Release: []Grant{{Key: has.departed}}}
+	}
+	for _, f := range []addr.Family{addr.V4, addr.V6} {
+		claim := Claim{Key: KeyIn(has.departed, f), Group: h.Group, Service: h.Name, Family: f}
+		if c.of[claim.id()] == nil {
+			c.add(claim).ask = true
+			w.Claims = append(w.Claims, claim)
+		}
+	}
+	has.departed = ""
+	return w
+}
+
+// departs reports whether everything of a holder must be given back that no Service has. The name may have
 // a new Service, which has what the key names.
 func (c *Claims) departs(has *holder) bool {
 	if len(c.store.Held(OwnerOf(has.departed))) > 0 {
@@ -137,7 +154,7 @@ func (c *Claims) settle(h Holder) Due {
 // due says when the holder has work.
 func (c *Claims) due(has *holder) Due {
 	switch {
-	case len(has.claims) == 0 && has.departed != "", slices.ContainsFunc(has.claims, c.isDue):
+	case has.departed != "" && !slices.ContainsFunc(has.claims, c.sends), slices.ContainsFunc(has.claims, c.isDue):
 		return DueNow
 	case slices.ContainsFunc(has.claims, c.sends):
 		return DueLater
