@@ -82,7 +82,9 @@ func Adopt(c ipam.Cluster, r service.Request) {
 	for _, a := range r.Held {
 		c.Store.Show(a, who)
 	}
-	AdoptClaims(c, r)
+	for _, a := range Shown(c, r) { // r may be outdated
+		adoptClaim(c, r, a)
+	}
 }
 
 // Shown returns the addresses in the status of the Service of r that c holds for it.
@@ -91,26 +93,13 @@ func Shown(c ipam.Cluster, r service.Request) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(r.Held), func(a netip.Addr) bool { return !slices.Contains(has, a) })
 }
 
-// AdoptClaims records which addresses of the Service of r come from a backend: the addresses in its
-// status that are in no pool, if the Service names a group with a backend. The annotation with
-// PureLB's addresses is no proof, because users may write it. If the status does not show an
-// address, the allocator claims the address again, and the backend grants the same one. AdoptClaims
-// also ignores an address that the store does not hold for the Service, because r may be outdated.
-func AdoptClaims(c ipam.Cluster, r service.Request) {
-	if r.Owner == service.Anothers || r.From == "" {
-		return
-	}
-	for _, a := range Shown(c, r) {
-		adoptClaim(c, r, a)
-	}
-}
-
-// adoptClaim records that a, which the Service of r has, comes from a backend, if it is in no pool.
+// adoptClaim records that a, which the Service of r has, comes from a backend: a is in no pool, and the Service
+// names a group with a backend. The annotation with PureLB's addresses is no proof, because users may write it. If
+// neither the status nor the record shows an address, the allocator claims it again, and the backend grants the
+// same one.
 func adoptClaim(c ipam.Cluster, r service.Request, a netip.Addr) {
-	if _, _, known := c.GroupOf(a); known {
-		return
-	}
-	if g, ok := backedGroup(c, r.From); ok {
+	_, _, known := c.GroupOf(a)
+	if g, ok := backedGroup(c, r.From); ok && !known && r.Owner != service.Anothers {
 		c.Claims.Adopt(c.ClaimOf(r, g, addr.FamilyOf(a)), a)
 	}
 }
