@@ -110,6 +110,23 @@ func TestAWrongAnswerToARegistrationCostsNoAddress(t *testing.T) {
 	}
 }
 
+// The backend has an address for a key of a Service, which has that address by another key.
+func TestSurplusInUseIsGivenBackLater(t *testing.T) {
+	b := newBacked(t, false)
+	web, other := web("4", of("box")), web("4", of("box"), named("api"))
+	b.choose(other)
+	b.answer(b.send("test/default/api/box/v4"), granted("203.0.113.7"))
+	b.choose(other)
+	b.choose(web)
+	surplus := failed(ipam.KindInvalid)
+	surplus.Surplus = []netip.Addr{netip.MustParseAddr("203.0.113.7")}
+	b.answer(b.send(webV4), surplus)
+	b.drop(web)
+	b.returns()
+	b.drop(other)
+	b.returns("203.0.113.7", "203.0.113.7")
+}
+
 // A Service was deleted, and a new one has its name. No grant is known for the address of the new one.
 func TestDepartureSparesANewServiceOfTheName(t *testing.T) {
 	b := newBacked(t, false)

@@ -215,8 +215,8 @@ func (c *Claims) Answered(h Holder, claims []Claim, answers []Answer, usable fun
 			granted = append(granted, now)
 		}
 		for _, a := range answers[i].Surplus {
-			if a = plain(a); !c.isHeld(a) && (!e.usable || e.grant.Address != a) {
-				c.giveBack(e, a)
+			if other := c.granted(a); other == nil || other.of != e.of {
+				c.giveBack(e, a) // if a Service has it by another key, when that Service leaves it
 			}
 		}
 	}
