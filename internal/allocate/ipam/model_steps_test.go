@@ -1,12 +1,15 @@
 package ipam_test
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
 	"pgregory.net/rapid"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/groups"
 )
 
 func anOwner(t *rapid.T) ipam.Owner { return rapid.SampledFrom(modelOwners).Draw(t, "owner") }
@@ -127,10 +130,27 @@ func (p pair) list(t *rapid.T) {
 	p.book.List(by, addresses)
 }
 
+// block replaces the blocked addresses and networks.
 func (p pair) block(t *rapid.T) {
-	p.model.blocked = map[netip.Addr]string{}
+	single := map[netip.Addr]string{}
 	for range rapid.IntRange(0, 20).Draw(t, "addresses") {
-		p.model.blocked[p.anAddress(t)] = "address of a node"
+		single[p.anAddress(t)] = "address of a node"
 	}
-	p.book.SetBlocked(p.model.blocked)
+	p.book.SetBlocked(single)
+	p.model.blocked = map[netip.Addr]string{}
+	var networks []groups.Network
+	for range rapid.IntRange(0, 4).Draw(t, "networks") {
+		a := p.anAddress(t)
+		prefix, _ := a.Prefix(a.BitLen() - rapid.IntRange(0, 8).Draw(t, "bits"))
+		networks = append(networks, groups.Network{Range: addr.Range{From: prefix.Masked().Addr(), To: addr.Last(prefix)}, What: "a network"})
+		for _, of := range p.pools {
+			for a := range every(of.Range) {
+				if prefix.Contains(a) {
+					p.model.blocked[a] = "an address of a network"
+				}
+			}
+		}
+	}
+	p.book.SetNetworks(networks)
+	maps.Copy(p.model.blocked, single)
 }
