@@ -148,20 +148,6 @@ func TestFailingServiceDelaysNoOther(t *testing.T) {
 	c.shows("lb", "api/v4=192.0.2.1 web-0/v4=192.0.2.2 waits:1")
 }
 
-func TestSocketIsChanged(t *testing.T) {
-	first, second := ipamtest.NewServer("192.0.2.1"), ipamtest.NewServer("198.51.100.1")
-	c := newSocketWorld(t, map[string]string{"lb": "a"})
-	c.serve("a", first)
-	c.serve("b", second)
-	c.ledger.want("lb", web)
-	c.shows("lb", "web/v4=192.0.2.1")
-	c.set(map[string]string{"lb": "b"})
-	c.ledger.want("lb", api)
-	c.until("both servers hold an address", func() bool {
-		return first.Print() == "lb default/web 192.0.2.1" && second.Print() == "lb default/api 198.51.100.1"
-	})
-}
-
 // PureLB works with an IPAM server that does not implement Stats.
 func TestServerWithoutStatsHasAWarning(t *testing.T) {
 	c := newSocketWorld(t, map[string]string{"lb": "a"})

@@ -1,12 +1,10 @@
 package backends_test
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
 var (
@@ -32,20 +30,6 @@ func TestClaimsAreGrantedAndReleased(t *testing.T) {
 	})
 }
 
-func TestManyClaimsAreSentOneAtATime(t *testing.T) {
-	in(t, func(w *world) {
-		defer w.start(on("netbox.example", "lb", "10.0.0.0/16"))()
-		w.ledger.want("lb", v4(1000)...)
-		after(time.Minute)
-		if n := w.ledger.heldBy("lb"); n != 1000 {
-			t.Fatalf("%d claims are granted: %s", n, w.ledger.refusal(v4(1)[0]))
-		}
-		if n := w.servers["netbox.example"].MostInFlight(); n != 1 {
-			t.Errorf("%d requests at a time, want 1", n)
-		}
-	})
-}
-
 // A request that hangs delays the groups of its server, but no others.
 func TestHangingBackendDelaysNoOtherGroup(t *testing.T) {
 	in(t, func(w *world) {
@@ -67,32 +51,4 @@ func TestHangingBackendDelaysNoOtherGroup(t *testing.T) {
 		after(time.Second)
 		w.holds("lb", "web/v4=192.0.2.1")
 	})
-}
-
-// NetBox may commit a claim and then fail or lose the answer. The claim still gets one address.
-func TestClaimIsGrantedOnceWhateverFails(t *testing.T) {
-	for name, fault := range map[string]netboxtest.Fault{"500 before": netboxtest.FailBefore, "500 after": netboxtest.FailAfter,
-		"lost": netboxtest.LoseReply, "hangs": netboxtest.HangReply} {
-		t.Run(name, func(t *testing.T) {
-			in(t, func(w *world) {
-				defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
-				after(time.Second)
-				failed := 0
-				w.servers["netbox.example"].SetFault(func(r *http.Request) netboxtest.Fault {
-					if r.Method == http.MethodPost && failed < 3 {
-						failed++
-						return fault
-					}
-					return netboxtest.None
-				})
-				w.ledger.want("lb", web, api)
-				after(5 * time.Minute)
-				w.keeps("netbox.example", w.ledger.print("lb"))
-				if n := w.ledger.heldBy("lb"); n != 2 {
-					t.Errorf("%d claims are granted, want 2", n)
-				}
-				w.hasFault("lb", "")
-			})
-		})
-	}
 }

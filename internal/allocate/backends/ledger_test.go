@@ -18,9 +18,7 @@ type ledger struct {
 	claims *ipam.Claims
 	// wants are the claims that each Service waits for.
 	wants map[ipam.Owner][]ipam.Claim
-	// refusals are the last errors, by key.
-	refusals map[string]error
-	poke     func(...ipam.Holder)
+	poke  func(...ipam.Holder)
 	// news is called after each answer.
 	news func()
 	// unusable is why Services cannot have what the backend grants, or nil.
@@ -30,7 +28,7 @@ type ledger struct {
 func newLedger() *ledger {
 	store := ipam.NewStore()
 	return &ledger{
-		store: store, claims: ipam.NewClaims(store), wants: map[ipam.Owner][]ipam.Claim{}, refusals: map[string]error{},
+		store: store, claims: ipam.NewClaims(store), wants: map[ipam.Owner][]ipam.Claim{},
 		poke: func(...ipam.Holder) {}, news: func() {},
 	}
 }
@@ -61,9 +59,6 @@ func (l *ledger) Answered(h ipam.Holder, claims []ipam.Claim, answers []ipam.Ans
 	l.act(func() (due []ipam.Holder) {
 		var granted []netip.Addr
 		_, granted, next = l.claims.Answered(h, claims, answers, func(ipam.Claim, netip.Addr) *ipam.Error { return l.unusable })
-		for i, c := range claims {
-			l.refusals[c.Key] = answers[i].Err
-		}
 		for _, a := range granted {
 			grant, group := l.claims.GrantOf(a)
 			l.store.Show(a, ownerOf(grant.Key))
@@ -132,15 +127,6 @@ func (l *ledger) want(group string, keys ...string) {
 			due = append(due, l.wait(claimOf(group, key))...)
 		}
 		return due
-	})
-}
-
-// wantNamed makes a Service wait for a certain address, or for any address if it is "".
-func (l *ledger) wantNamed(group, key, address string) {
-	l.act(func() []ipam.Holder {
-		c := claimOf(group, key)
-		c.Address, _ = netip.ParseAddr(address)
-		return l.wait(c)
 	})
 }
 
@@ -215,23 +201,6 @@ func (l *ledger) heldBy(group string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.claims.Grants()[group])
-}
-
-// refusal returns the last refusal of a claim, or "".
-func (l *ledger) refusal(key string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.refusals[key]; err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-// show notes that a Service has an address from another source.
-func (l *ledger) show(address string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.store.Show(netip.MustParseAddr(address), "default/other")
 }
 
 // hold notes that a Service has an address of the group.

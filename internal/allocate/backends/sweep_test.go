@@ -121,17 +121,6 @@ func TestConfirmationIsForTheListedOrphans(t *testing.T) {
 	})
 }
 
-// The tests of PureLB are impatient.
-func TestTimesOfSweepsCanBeShort(t *testing.T) {
-	in(t, func(w *world) {
-		w.options.SweepEvery = 10 * time.Second
-		withOrphans(w)
-		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
-		after(11 * time.Second)
-		w.counts("lb", 1, 0)
-	})
-}
-
 // A claim that appears or disappears during a sweep is neither an orphan nor missing.
 func TestChangeDuringASweepIsNoDifference(t *testing.T) {
 	in(t, func(w *world) {
@@ -153,19 +142,6 @@ func TestChangeDuringASweepIsNoDifference(t *testing.T) {
 		// The sweep at 11 min sees an address that no Service has since.
 		after(10 * time.Minute)
 		w.counts("lb", 1, 0)
-	})
-}
-
-// If a Service claims an orphan in the meantime, it is no longer an orphan.
-func TestClaimedOrphanIsKept(t *testing.T) {
-	in(t, func(w *world) {
-		w.keyed("netbox.example", "192.0.2.7/24", web)
-		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
-		after(20 * time.Minute)
-		w.ledger.want("lb", web)
-		after(time.Hour)
-		w.holds("lb", "web/v4=192.0.2.7")
-		w.keeps("netbox.example", "web/v4=192.0.2.7")
 	})
 }
 
@@ -269,23 +245,6 @@ func TestServerIsSweptWhileItHasGroups(t *testing.T) {
 	})
 }
 
-// Each token sees only the claims of its own group. The sweep must not release the others.
-func TestGroupsWithTwoTokensDoNotReleaseEachOthers(t *testing.T) {
-	in(t, func(w *world) {
-		a, b := on("netbox.example", "a", "192.0.2.0/24"), on("netbox.example", "b", "10.0.0.0/16")
-		b.NetBox.Token.Name = "second"
-		w.setSecret(b.NetBox.Token, newToken)
-		w.servers["netbox.example"].SetToken(newToken, netboxtest.Token{})
-		defer w.start(a, b)()
-		w.ledger.want("a", web)
-		w.ledger.want("b", api)
-		after(2 * time.Hour)
-		w.keeps("netbox.example", "api/v4=10.0.0.1 web/v4=192.0.2.1")
-		w.counts("a", 0, 0)
-		w.counts("b", 0, 0)
-	})
-}
-
 // reserved returns a group whose addresses exist in NetBox beforehand.
 func reserved(w *world, group string) config.Backend {
 	s := w.servers["netbox.example"]
@@ -296,24 +255,6 @@ func reserved(w *world, group string) config.Backend {
 	b := on("netbox.example", group, "192.0.2.0/24")
 	b.NetBox.Reserved, b.NetBox.Parents, b.NetBox.Tenant = true, nil, "ipam-purelb"
 	return b
-}
-
-func TestReservedOrphanIsReservedAgain(t *testing.T) {
-	in(t, func(w *world) {
-		b := reserved(w, "lb")
-		defer w.start(b)()
-		w.ledger.want("lb", web)
-		after(5 * time.Second)
-		w.holds("lb", "web/v4=198.51.100.1")
-		w.ledger.restart(web)
-		after(15 * time.Minute)
-		w.manager.Set([]config.Backend{confirmed(w, b)})
-		after(time.Minute)
-		w.keeps("netbox.example", "nobody=198.51.100.1 nobody=198.51.100.2")
-		if s := w.servers["netbox.example"].Addresses()[0].Status; s != "reserved" {
-			t.Errorf("the status is %s", s)
-		}
-	})
 }
 
 // A reserved address must not be removed, and a created one must not become reserved. The groups

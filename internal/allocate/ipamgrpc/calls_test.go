@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/addr"
@@ -183,53 +182,6 @@ func TestCapacityComesFromStats(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestEachCallIsObserved(t *testing.T) {
-	socket := socketIn(t)
-	var mu sync.Mutex
-	var methods []string
-	note := func(method string) {
-		mu.Lock()
-		defer mu.Unlock()
-		methods = append(methods, method)
-	}
-	start(t, listen(t, socket), newStore(),
-		grpc.UnaryInterceptor(func(ctx context.Context, q any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-			note(info.FullMethod)
-			return handle(ctx, q)
-		}),
-		grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
-			method, _ := grpc.MethodFromServerStream(s)
-			note("unknown " + method)
-			return nil
-		}))
-	var observed []string
-	g := openIn(t, socket, "default", func(socket, method, code string, took time.Duration) {
-		if took < 0 {
-			t.Errorf("%s took %s", method, took)
-		}
-		observed = append(observed, socket+" "+method+" "+code)
-	})
-	web := claim("web", addr.V4)
-	grant := g.Claim(t.Context(), []ipam.Claim{web})[0].Grant
-	_, err := g.Capacity(t.Context())
-	if err := errors.Join(append(g.Release(t.Context(), []ipam.Grant{grant, {Key: web.Key}}), err)...); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"Allocate", "Stats", "Release", "Release"}
-	for i, m := range want {
-		want[i] = "/purelb.ipam.v1.IPAM/" + m
-	}
-	if diff := cmp.Diff(want, methods); diff != "" {
-		t.Errorf("called (-want +got):\n%s", diff)
-	}
-	for i, m := range want {
-		want[i] = socket + " " + m + " OK"
-	}
-	if diff := cmp.Diff(want, observed); diff != "" {
-		t.Errorf("observed (-want +got):\n%s", diff)
 	}
 }
 

@@ -106,8 +106,10 @@ func TestEachCodeHasItsMeaning(t *testing.T) {
 					t.Errorf("%s: %v lacks the server's message, its socket or its cause", c.call, c.err)
 				}
 			}
-			if want := "/purelb.ipam.v1.IPAM/Stats " + tt.code.String(); !slices.Contains(seen.all(), want) {
-				t.Errorf("the observer did not get %s", want)
+			for _, method := range []string{"Allocate", "Release", "Stats"} {
+				if want := "/purelb.ipam.v1.IPAM/" + method + " " + tt.code.String(); !slices.Contains(seen.all(), want) {
+					t.Errorf("the observer did not get %s", want)
+				}
 			}
 		})
 	}

@@ -38,22 +38,6 @@ func connect(t *testing.T, cfg netbox.Config) *netbox.Client {
 	return c
 }
 
-func TestClaimsOverTCP(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
-	server := httptest.NewServer(b.Server)
-	defer server.Close()
-	p := b.prepared(connect(t, netbox.Config{URL: server.URL}))
-	g := mustClaim(t, p, claimOf("web", addr.V4))
-	b.LoseAnswer()
-	_, err := claim(t, p, claimOf("api", addr.V4))
-	want(t, err, ipam.KindUnknown)
-	mustClaim(t, p, claimOf("api", addr.V4))
-	want(t, p.Release(t.Context(), []ipam.Grant{g})[0], "")
-	if !strings.HasPrefix(g.Object, server.URL+"/ipam/ip-addresses/") || b.held() != 1 {
-		t.Errorf("the object is %s; %d addresses are held", g.Object, b.held())
-	}
-}
-
 // Half an answer has the status of success and a length that its body does not reach.
 func TestHalfAnAnswerIsUnknown(t *testing.T) {
 	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
