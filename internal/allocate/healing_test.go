@@ -82,29 +82,6 @@ func TestRefusalHealsWithItsCause(t *testing.T) {
 	}
 }
 
-func TestServiceOfNewForeignClassIsReleased(t *testing.T) {
-	w, _ := smallWorld(t)
-	svc := w.allocate(balancer("svc"), "192.0.2.1")
-	w.patch(svc, `{"spec":{"type":"ClusterIP"}}`)
-	w.bare(svc)
-	w.allocate(balancer("next"), "192.0.2.2")
-	w.patch(svc, `{"spec":{"type":"LoadBalancer","loadBalancerClass":"example.com/lb"}}`)
-	version := fetch(w, svc).ResourceVersion
-	w.patchStatus(svc, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`)
-	if version == fetch(w, svc).ResourceVersion {
-		t.Fatal("the allocator did not write the status")
-	}
-	version = svc.ResourceVersion
-	last := balancer("last", dualStack("PreferDualStack"))
-	w.create(last)
-	w.has(last, "2001:db8::1") // 192.0.2.1 is in use, whichever controller gave it
-	if fetch(w, svc).ResourceVersion != version || len(svc.Annotations) > 0 {
-		t.Errorf("the allocator wrote the Service: %v %v", svc.Annotations, svc.Status)
-	}
-	w.remove(svc)
-	w.has(last, "192.0.2.1 2001:db8::1")
-}
-
 func TestForeignServicesAreLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.small("default"))
@@ -134,4 +111,7 @@ func TestForeignServicesAreLeftAlone(t *testing.T) {
 			t.Errorf("%s was written: %v %v", svc.Name, svc.Annotations, svc.Status)
 		}
 	}
+	w.remove(keyless)
+	w.remove(theirs[2])
+	w.has(named("default", "another"), "192.0.2.1")
 }

@@ -3,7 +3,6 @@ package config_test
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,7 +12,6 @@ import (
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/config"
-	"purelb.io/purelb/internal/groups"
 )
 
 // anyGroups draws groups with ranges of few addresses, so that they often overlap.
@@ -64,22 +62,6 @@ func TestNoAddressIsInTwoGroups(t *testing.T) {
 		shuffled := rapid.Permutation(groups).Draw(t, "shuffled")
 		if diff := cmp.Diff(print(c), print(config.For(shuffled, nil, home))); diff != "" {
 			t.Fatalf("in another order:\n%s", diff)
-		}
-	})
-}
-
-// TestNewGroupNeverStopsAnOldOne: a new object changes nothing about older, accepted ones.
-func TestNewGroupNeverStopsAnOldOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		objects := anyGroups(t)
-		before := config.For(objects, nil, home)
-		newer := v2.ServiceGroup{ObjectMeta: meta(9, "a-newer-one")}
-		one := anyPool(t, "192.0.2.%d", "192.0.2.0/24")
-		newer.Spec.Single = v2.Single{Pool: one.Pool, Subnet: one.Subnet}
-		after := config.For(append([]v2.ServiceGroup{newer}, objects...), nil, home)
-		kept := slices.DeleteFunc(slices.Clone(after.Groups.Usable), func(g groups.Group) bool { return g.Name == newer.Name })
-		if diff := cmp.Diff(print(config.Config{Groups: groups.Groups{Usable: before.Groups.Usable}}), print(config.Config{Groups: groups.Groups{Usable: kept}})); diff != "" {
-			t.Fatal(diff)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package ipam_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -57,37 +56,6 @@ false AddressConflict: Assigned 192.0.2.2 from pool default; 192.0.2.2 is also i
 re-evaluated`},
 		{name: "it was chosen and not written yet", request: web("4"), before: has, change: lists("default/old", "192.0.2.2"), want: "192.0.2.100 from default (local)"},
 	})
-}
-
-func TestListingChangesWhatIsFree(t *testing.T) {
-	b, p := ipam.NewStore(), parse(t, "192.0.2.0-192.0.2.3", "192.0.2.0/24")
-	holdAll(t, b, "default/web", "192.0.2.0")
-	expect := func(what string, free int64, lowest string) {
-		t.Helper()
-		if n := b.Available(p).Int64(); n != free || next(b, p) != lowest {
-			t.Errorf("%s: %d are free, the next one is %s; want %d and %s", what, n, next(b, p), free, lowest)
-		}
-	}
-	changes := func(want []string, by ipam.Owner, addresses ...string) {
-		t.Helper()
-		b.List(by, addrs(addresses...))
-		if got, _ := b.Touched(); !slices.Equal(got, addrs(want...)) {
-			t.Errorf("the changed listings are %s, want %s", got, want)
-		}
-	}
-	expect("at first", 3, "192.0.2.1")
-	changes([]string{"192.0.2.1", "192.0.2.0", "203.0.113.9"}, "default/a", "192.0.2.1", "192.0.2.0", "192.0.2.1", "203.0.113.9")
-	expect("a free one is listed", 2, "192.0.2.2")
-	b.Release(ip("192.0.2.0"), "default/web")
-	expect("the listed one is released", 2, "192.0.2.2")
-	changes([]string{"192.0.2.1"}, "default/b", "192.0.2.1")
-	changes([]string{"192.0.2.0", "203.0.113.9"}, "default/a", "192.0.2.1")
-	expect("one is free again", 3, "192.0.2.0")
-	changes([]string{"192.0.2.1"}, "default/a")
-	expect("one of two Services lists it no longer", 3, "192.0.2.0")
-	changes([]string{"192.0.2.1"}, "default/b")
-	changes(nil, "default/b")
-	expect("at last", 4, "192.0.2.0")
 }
 
 func TestGrantedAddressInExternalIPsIsNotGiven(t *testing.T) {
