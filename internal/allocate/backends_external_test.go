@@ -3,14 +3,9 @@ package allocate_test
 import (
 	"context"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 
-	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -29,25 +24,9 @@ type ipamServer struct {
 
 func newIPAMServer(t *testing.T) *ipamServer {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "ipam") // The path of a socket must be short.
-	must(t, err)
-	t.Cleanup(func() { must(t, os.RemoveAll(folder)) })
-	s := &ipamServer{Server: ipamtest.NewServer("203.0.113.1"), socket: filepath.Join(folder, "s")}
+	s := &ipamServer{Server: ipamtest.NewServer("203.0.113.1"), socket: ipamtest.Socket(t)}
 	s.Before = func(context.Context, *ipamv1.AllocateRequest) error { s.calls.Add(1); return nil }
 	return s
-}
-
-// start serves until stop is called, or the test ends.
-func (s *ipamServer) start(t *testing.T) (stop func()) {
-	t.Helper()
-	listener, err := net.Listen("unix", s.socket)
-	must(t, err)
-	server := grpc.NewServer()
-	ipamv1.RegisterIPAMServer(server, s)
-	go server.Serve(listener) //nolint:errcheck // It ends with the test.
-	stop = sync.OnceFunc(server.Stop)
-	t.Cleanup(stop)
-	return stop
 }
 
 func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
@@ -63,7 +42,7 @@ func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
 	w.says(web, metav1.ConditionFalse, ipam.ReasonBackendUnavailable, s.socket)
 	local := w.allocate(balancer("local"), "198.51.100.1")
 
-	stop := s.start(t)
+	stop := ipamtest.Serve(t, ipamtest.Listen(t, s.socket), s)
 	w.gets(web, "203.0.113.1 2001:db8::1")
 	shared := func(name string, port int32) *corev1.Service {
 		return balancer(name, inGroup("sidecar"), annotated("purelb.io/allow-shared-ip", "k"), func(svc *corev1.Service) { svc.Spec.Ports[0].Port = port })
@@ -83,7 +62,7 @@ func TestIPAMServerGivesAndTakesBackAddresses(t *testing.T) {
 	w.has(web, "203.0.113.1 2001:db8::1")
 	w.remove(first)
 	w.remove(web)
-	s.start(t)
+	ipamtest.Serve(t, ipamtest.Listen(t, s.socket), s)
 	w.within(asksAgain, func() error {
 		if got, want := s.Print(), "sidecar "+second.Namespace+"/shared:k 203.0.113.2"; got != want {
 			return fmt.Errorf("the server holds %s, want %s", got, want)

@@ -3,15 +3,11 @@ package backends_test
 import (
 	"context"
 	"log/slog"
-	"net"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -35,12 +31,7 @@ type socketWorld struct {
 }
 
 func newSocketWorld(t *testing.T, sockets map[string]string) *socketWorld {
-	folder, err := os.MkdirTemp("", "ipam") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(folder) })
-	c := &socketWorld{T: t, ledger: newLedger(), folder: folder, news: make(chan struct{}, 1)}
+	c := &socketWorld{T: t, ledger: newLedger(), folder: filepath.Dir(ipamtest.Socket(t)), news: make(chan struct{}, 1)}
 	c.ledger.news = c.notify
 	c.manager = backends.New(c.ledger, backends.Options{Changed: func(string) { c.notify() },
 		Log: slog.New(slog.DiscardHandler), Call: func(string, string, string, time.Duration) { c.notify() }})
@@ -98,19 +89,7 @@ func (c *socketWorld) shows(group, want string) {
 // serve runs a server on a socket until the end of the test.
 func (c *socketWorld) serve(socket string, s ipamv1.IPAMServer) {
 	c.Helper()
-	l, err := net.Listen("unix", c.socket(socket))
-	if err != nil {
-		c.Fatal(err)
-	}
-	server := grpc.NewServer()
-	ipamv1.RegisterIPAMServer(server, s)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := server.Serve(l); err != nil {
-			c.Errorf("serve: %v", err)
-		}
-	})
-	c.Cleanup(func() { server.Stop(); serving.Wait() })
+	ipamtest.Serve(c, ipamtest.Listen(c, c.socket(socket)), s)
 }
 
 // A group with a missing server delays no other group.

@@ -14,6 +14,7 @@ import (
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/testing/ipamtest"
 )
 
 // answering answers every Allocate with the same addresses.
@@ -150,8 +151,8 @@ func TestUnreadableAnswersAreUnknown(t *testing.T) {
 		{"an endless answer", strings.Repeat("\x0a\x00", longestAnswer), "what cannot be read: grpc: received message larger than max"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			socket := socketIn(t)
-			start(t, listen(t, socket), ipamv1.UnimplementedIPAMServer{}, grpc.ForceServerCodec(bytesOnly{}),
+			socket := ipamtest.Socket(t)
+			ipamtest.Serve(t, listen(t, socket), ipamv1.UnimplementedIPAMServer{}, grpc.ForceServerCodec(bytesOnly{}),
 				grpc.UnaryInterceptor(func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
 					return []byte(tt.answer), nil
 				}))

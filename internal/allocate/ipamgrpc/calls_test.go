@@ -15,6 +15,7 @@ import (
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/testing/ipamtest"
 )
 
 // recording keeps the requests as text.
@@ -186,14 +187,14 @@ func TestCapacityComesFromStats(t *testing.T) {
 }
 
 func TestACallHasTenSeconds(t *testing.T) {
-	socket := socketIn(t)
+	socket := ipamtest.Socket(t)
 	s := newStore()
 	var deadline bool
 	s.Before = func(ctx context.Context, _ *ipamv1.AllocateRequest) error {
 		_, deadline = ctx.Deadline()
 		return nil
 	}
-	start(t, listen(t, socket), s)
+	ipamtest.Serve(t, listen(t, socket), s)
 	g, _ := open(t, socket)
 	var given []time.Duration
 	g.connection.withTimeout = func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {

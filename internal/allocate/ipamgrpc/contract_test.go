@@ -23,10 +23,10 @@ type backend struct {
 func (b *backend) Driver(cluster string) ipamtest.Driver {
 	socket, known := b.sockets[cluster]
 	if !known {
-		socket = socketIn(b.t)
+		socket = ipamtest.Socket(b.t)
 		b.sockets[cluster] = socket
 		l := listen(b.t, socket)
-		start(b.t, l, &ipamtest.Server{Cluster: cluster + " ", Book: b.store.Book}, grpc.UnaryInterceptor(b.losing(l)))
+		ipamtest.Serve(b.t, l, &ipamtest.Server{Cluster: cluster + " ", Book: b.store.Book}, grpc.UnaryInterceptor(b.losing(l)))
 	}
 	g, _ := open(b.t, socket)
 	return g

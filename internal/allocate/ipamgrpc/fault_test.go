@@ -14,6 +14,7 @@ import (
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
+	"purelb.io/purelb/internal/testing/ipamtest"
 )
 
 // refusing answers every request with the same code.
@@ -56,8 +57,8 @@ func TestEachCodeHasItsMeaning(t *testing.T) {
 		laterVersion              codes.Code = 99
 	)
 	server := &refusing{}
-	socket := socketIn(t)
-	start(t, listen(t, socket), server)
+	socket := ipamtest.Socket(t)
+	ipamtest.Serve(t, listen(t, socket), server)
 	g, seen := open(t, socket)
 	for _, tt := range []struct {
 		code                               codes.Code

@@ -65,9 +65,9 @@ func TestCallWithoutAnAnswerIsUnknown(t *testing.T) {
 		{"the connection breaks", "Unavailable", func(_ *Group, l *listener, _ func()) func() { return l.breakAll }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, socket := newStore(), socketIn(t)
+			s, socket := newStore(), ipamtest.Socket(t)
 			arrived, l := hanging(s), listen(t, socket)
-			start(t, l, s)
+			ipamtest.Serve(t, l, s)
 			g, seen := open(t, socket)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -100,8 +100,8 @@ func TestSlowAnswerIsAccepted(t *testing.T) {
 		}
 		return nil
 	}
-	socket := socketIn(t)
-	start(t, listen(t, socket), s)
+	socket := ipamtest.Socket(t)
+	ipamtest.Serve(t, listen(t, socket), s)
 	slow, fast := openIn(t, socket, "slow", unseen), openIn(t, socket, "fast", unseen)
 	answers := make(chan []ipam.Answer)
 	go func() { answers <- slow.Claim(context.Background(), []ipam.Claim{claim("slow", addr.V4)}) }()
@@ -116,7 +116,7 @@ func TestSlowAnswerIsAccepted(t *testing.T) {
 }
 
 func TestNoCallBeforeTheSocketExists(t *testing.T) {
-	socket := socketIn(t)
+	socket := ipamtest.Socket(t)
 	g, seen := open(t, socket)
 	err := failure(t, g)
 	if kind(t, err) != ipam.KindUnavailable || !strings.Contains(err.Error(), "is not there") {
@@ -125,14 +125,14 @@ func TestNoCallBeforeTheSocketExists(t *testing.T) {
 	if got := g.connection.GetState(); got != connectivity.Idle || len(seen.all()) > 0 {
 		t.Errorf("the calls are %v, and the connection is %s", seen.all(), got)
 	}
-	start(t, listen(t, socket), newStore())
+	ipamtest.Serve(t, listen(t, socket), newStore())
 	if got := ask(t, g, addr.V4); got != "192.0.2.1" {
 		t.Errorf("after the socket appeared, got %s", got)
 	}
 }
 
 func TestErrorNamesAFileThatIsNoSocket(t *testing.T) {
-	socket := socketIn(t)
+	socket := ipamtest.Socket(t)
 	if err := os.WriteFile(socket, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -153,10 +153,10 @@ func TestARestartedServerIsUsedAgain(t *testing.T) {
 		{"killed, and its socket remains", false, "connection refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, socket := newStore(), socketIn(t)
+			s, socket := newStore(), ipamtest.Socket(t)
 			l := listen(t, socket)
 			l.SetUnlinkOnClose(tt.unlink)
-			first := start(t, l, s)
+			stop := ipamtest.Serve(t, l, s)
 			g, _ := open(t, socket)
 			if got := ask(t, g, addr.V4); got != "192.0.2.1" {
 				t.Fatalf("the first call got %s", got)
@@ -164,7 +164,7 @@ func TestARestartedServerIsUsedAgain(t *testing.T) {
 			for state := g.connection.GetState(); state != connectivity.Ready; state = g.connection.GetState() {
 				leave(t, g, state) // the state follows the first call
 			}
-			first.Stop()
+			stop()
 			leave(t, g, connectivity.Ready)
 			err := failure(t, g)
 			if kind(t, err) != ipam.KindUnavailable || !strings.Contains(err.Error(), tt.says) {
@@ -175,7 +175,7 @@ func TestARestartedServerIsUsedAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			start(t, listen(t, socket), s)
+			ipamtest.Serve(t, listen(t, socket), s)
 			if got := eventually(t, g); got != "192.0.2.1" {
 				t.Errorf("the next call got %s", got)
 			}
@@ -206,7 +206,7 @@ func eventually(t *testing.T, g *Group) string {
 }
 
 func TestSilentServerIsUnavailable(t *testing.T) {
-	socket := socketIn(t)
+	socket := ipamtest.Socket(t)
 	l := listen(t, socket)
 	defer l.Close()
 	g, _ := open(t, socket)
@@ -223,9 +223,9 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 }
 
 func TestGroupsOfASocketAreIndependent(t *testing.T) {
-	socket := socketIn(t)
+	socket := ipamtest.Socket(t)
 	l := listen(t, socket)
-	start(t, l, newStore())
+	ipamtest.Serve(t, l, newStore())
 	a, err := Open(socket, "a", "test", unseen)
 	if err != nil {
 		t.Fatal(err)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -18,21 +16,6 @@ import (
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/testing/ipamtest"
 )
-
-// socketIn returns a path that is short enough for a socket, even if the test has a long name.
-func socketIn(t *testing.T) string {
-	t.Helper()
-	folder, err := os.MkdirTemp("", "ipam")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(folder); err != nil {
-			t.Error(err)
-		}
-	})
-	return filepath.Join(folder, "ipam.sock")
-}
 
 // listener keeps the accepted connections, so that a test can break them.
 type listener struct {
@@ -68,29 +51,7 @@ func (l *listener) count() int {
 
 func listen(t *testing.T, socket string) *listener {
 	t.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &listener{UnixListener: l}
-}
-
-// start runs the server until the end of the test.
-func start(t *testing.T, l *listener, server ipamv1.IPAMServer, options ...grpc.ServerOption) *grpc.Server {
-	t.Helper()
-	s := grpc.NewServer(options...)
-	ipamv1.RegisterIPAMServer(s, server)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := s.Serve(l); err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	t.Cleanup(func() {
-		s.Stop()
-		serving.Wait()
-	})
-	return s
+	return &listener{UnixListener: ipamtest.Listen(t, socket)}
 }
 
 func newStore() *ipamtest.Server { return ipamtest.NewServer("192.0.2.1") }
@@ -124,8 +85,8 @@ func open(t *testing.T, socket string) (*Group, *calls) {
 // observer gets.
 func serve(t *testing.T, server ipamv1.IPAMServer, options ...grpc.ServerOption) (*Group, *calls) {
 	t.Helper()
-	socket := socketIn(t)
-	start(t, listen(t, socket), server, options...)
+	socket := ipamtest.Socket(t)
+	ipamtest.Serve(t, listen(t, socket), server, options...)
 	return open(t, socket)
 }
 

@@ -2,17 +2,66 @@ package ipamtest
 
 import (
 	"context"
+	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/addr"
 )
+
+// Socket returns a path that is short enough for a socket, in a folder of its own.
+func Socket(t testing.TB) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "ipam")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	return filepath.Join(folder, "ipam.sock")
+}
+
+// Listen listens on a socket.
+func Listen(t testing.TB, socket string) *net.UnixListener {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Serve runs server on l until stop is called, or until the test ends.
+func Serve(t testing.TB, l net.Listener, server ipamv1.IPAMServer, options ...grpc.ServerOption) (stop func()) {
+	t.Helper()
+	s := grpc.NewServer(options...)
+	ipamv1.RegisterIPAMServer(s, server)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := s.Serve(l); err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		s.Stop()
+		serving.Wait()
+	})
+	t.Cleanup(stop)
+	return stop
+}
 
 // Server is an IPAM server in memory. It keeps the contract, and every pool has all addresses.
 type Server struct {
