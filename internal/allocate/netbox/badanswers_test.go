@@ -231,9 +231,6 @@ func TestBadAnswersHaveKindAndCure(t *testing.T) {
 			}
 		})
 	}
-	if len(badAnswers) < 40 {
-		t.Errorf("%d bad answers, want 40", len(badAnswers))
-	}
 }
 
 // interrupt answers the requests that are selected in place of the server.

@@ -131,11 +131,3 @@ func TestReservedAddressesNeedAFieldForKeys(t *testing.T) {
 		mustClaim(t, b.pool("ipamtest"), claimOf("web", addr.V4))
 	}
 }
-
-func TestReservedAddressesAreReadInPages(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V46, inReserved)
-	b.MaxPageSize = 3
-	if k := kinds(b.pool("ipamtest").Claim(t.Context(), many(16))); k[""] != 14 || k[ipam.KindExhausted] != 2 {
-		t.Errorf("answers %v, want 14 grants and 2 exhausted", k)
-	}
-}
