@@ -34,42 +34,43 @@ func (s *Store) span(r addr.Range) *span {
 			known.taken++
 		}
 	}
-	for a := range s.blocked {
+	take := func(a netip.Addr) {
 		if _, held := s.holdings[a]; !held && r.Contains(a) {
 			known.taken++
 		}
 	}
+	for a := range s.blocked {
+		take(a)
+	}
 	for a := range s.listers {
-		_, held := s.holdings[a]
-		if _, blocked := s.blocked[a]; !held && !blocked && r.Contains(a) {
-			known.taken++
+		if _, blocked := s.blocked[a]; !blocked {
+			take(a)
 		}
 	}
 	s.spans[r] = known
 	return known
 }
 
-// count updates the spans after a, which was held by nobody, is held, or the reverse.
-func (s *Store) count(a netip.Addr, held bool) {
-	_, blocked := s.blocked[a]
-	_, listed := s.listers[a]
-	n := -1
-	if held {
-		n = 1
-	}
+// count updates the spans after a has become one of the held addresses, or one of the others: n is 1 or -1.
+func (s *Store) count(a netip.Addr, n int) {
 	for r, known := range s.spans {
 		if !r.Contains(a) {
 			continue
 		}
-		known.held += n
-		if blocked || listed {
-			continue
+		if known.held += n; !s.isWithheld(a) {
+			known.taken += n
 		}
-		known.taken += n
 	}
-	if !held {
+	if n < 0 {
 		s.reopen(a)
 	}
+}
+
+// isWithheld reports whether a is blocked or listed.
+func (s *Store) isWithheld(a netip.Addr) bool {
+	_, blocked := s.blocked[a]
+	_, listed := s.listers[a]
+	return blocked || listed
 }
 
 // reopen notes that a may be free and not vacated now.
@@ -84,10 +85,8 @@ func (s *Store) reopen(a netip.Addr) {
 // passed reports whether a is held, blocked, listed or vacated.
 func (s *Store) passed(a netip.Addr) bool {
 	_, held := s.holdings[a]
-	_, blocked := s.blocked[a]
-	_, listed := s.listers[a]
 	_, vacated := s.vacated[a]
-	return held || blocked || listed || vacated
+	return held || vacated || s.isWithheld(a)
 }
 
 // lowest returns the lowest address of r that is neither taken nor vacated, if there is one.

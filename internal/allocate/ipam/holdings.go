@@ -62,7 +62,7 @@ func (s *Store) enter(a netip.Addr, by Owner) {
 		h = &holding{}
 		s.holdings[a] = h
 		delete(s.vacated, a)
-		s.count(a, true)
+		s.count(a, 1)
 	case slices.Contains(h.owners, by):
 		return
 	}
@@ -88,7 +88,7 @@ func (s *Store) Release(a netip.Addr, by Owner) bool {
 	s.apply(a, h, by, nil)
 	if len(h.owners) == 0 {
 		delete(s.holdings, a)
-		s.count(a, false)
+		s.count(a, -1)
 	}
 	drop(s.held, by, a)
 	return true
