@@ -28,9 +28,9 @@ type Write struct {
 	Version string
 	// Patch is a merge patch of services/status.
 	Patch string
-	// Change is the part of Patch that changes annotations. It is "" if the annotations name another
-	// node for an address of this one: then the write must not wait, because all nodes take that
-	// node for the holder.
+	// Change is the part of Patch that changes annotations, and the UID of the Service: one that was deleted
+	// and made anew gets its slot at once. It is "" if the annotations name another node for an address of this
+	// one: then the write must not wait, because all nodes take that node for the holder.
 	Change string
 	// Done, if set, is called after the write succeeded.
 	Done func()
@@ -57,7 +57,7 @@ func (r *reporter) write(svc *Service, decisions []announce.Decision) (w Write, 
 		},
 	}
 	if len(stolen) == 0 {
-		w.Change = slotPatch(&Service{}, change)
+		w.Change = slotPatch(&Service{UID: svc.UID}, change)
 	}
 	return w, true
 }

@@ -89,13 +89,11 @@ func writer(t *testing.T, services typedcorev1.ServicesGetter) (s *Slots, metric
 
 // claimOf returns the write that puts node into the slot of svc.
 func claimOf(svc *corev1.Service, node string, done func()) map[string]Write {
-	read := kept(svc)
-	change, _ := slotChanges(read, node, []announce.Decision{{
+	w, _ := (&reporter{node: node}).write(kept(svc), []announce.Decision{{
 		IP: service.Ingress(svc)[0], Where: announce.Local, Address: announce.Address{Link: "eth0"},
 	}})
-	return map[string]Write{svc.Name: {
-		Namespace: svc.Namespace, Name: svc.Name, Version: svc.ResourceVersion, Patch: slotPatch(read, change), Change: slotPatch(&Service{}, change), Done: done,
-	}}
+	w.Done = done
+	return map[string]Write{svc.Name: w}
 }
 
 func TestOneOfTwoConcurrentSlotWritesIsRefused(t *testing.T) {
@@ -172,6 +170,9 @@ func TestSlotsThatAreRemovedAgainAndAgainComeBackEverMoreSlowly(t *testing.T) {
 		expect.Equal(t, "the times of the writes", at, "0s 10s 30s 1m10s 2m30s 5m10s 10m10s 15m10s ")
 		slots.Want(claimOf(&svc, "node-b", nil))
 		expect.Equal(t, "the time of another change", (<-s.writes).Sub(began).Round(time.Second), 15*time.Minute+10*time.Second)
+		svc.UID = "another"
+		slots.Want(claimOf(&svc, "node-b", nil))
+		expect.Equal(t, "the time of the slot of a new Service with the same name", (<-s.writes).Sub(began).Round(time.Second), 15*time.Minute+10*time.Second)
 		stop()
 	})
 }
