@@ -107,17 +107,17 @@ func (c Conflicts) Inherit(who Rival, node, link string, heard time.Time) {
 
 // NoteContests records the addresses for which other machines answer longer than they should.
 // It returns when to look again without an event, or zero.
-func (c Conflicts) NoteContests(now time.Time, p Plan, contests []Contest) (next time.Time) {
+func (c Conflicts) NoteContests(now time.Time, p Plan, peers election.Peers, contests []Contest) (next time.Time) {
 	if len(contests) == 0 {
 		return next
 	}
-	patience := make(map[netip.Addr]time.Duration, len(p.Decisions))
+	used := make(map[netip.Addr]bool, len(p.Decisions))
 	for _, d := range p.Decisions {
-		patience[d.IP] = d.patience()
+		used[d.IP] = d.Used
 	}
 	for _, contest := range contests {
 		ip := contest.Address.Prefix.Addr()
-		if at := contest.Since.Add(patience[ip]); !now.Before(at) {
+		if at := contest.Since.Add(contest.patience(used[ip], peers)); !now.Before(at) {
 			c.Note(now, Rival{ip, contest.MAC}, contest.Address.Link, false)
 		} else if next.IsZero() || at.Before(next) {
 			next = at
@@ -126,11 +126,12 @@ func (c Conflicts) NoteContests(now time.Time, p Plan, contests []Contest) (next
 	return next
 }
 
-// patience returns how long another machine may answer for an address before that is
-// reported. The addresses of a node without an agent are answered until they expire, others
-// at most for the moment in which they move.
-func (d Decision) patience() time.Duration {
-	if d.Used {
+// patience returns how long the machine may answer before that is reported. The addresses of a node without
+// an agent are answered until they expire. used says that a slot names a holder: another program may have
+// removed that slot. Other addresses are answered at most for the moment in which they move.
+func (c Contest) patience(used bool, peers election.Peers) time.Duration {
+	node := peers.MACs[c.MAC]
+	if _, lives := peers.Member(node); used || node != "" && !lives {
 		return 90 * time.Second
 	}
 	return time.Second

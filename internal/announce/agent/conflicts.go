@@ -52,7 +52,7 @@ func (a *Agent) contest(ctx context.Context, now time.Time, h announce.Heard, ga
 // and then it also probes again for machines that had an address which no Service has now.
 func (a *Agent) noteConflicts(now time.Time, seen *observation, plan announce.Plan, done *announce.Outcome) (next todo) {
 	a.conflicts.Forget(now)
-	next.next = a.conflicts.NoteContests(now, plan, done.Contests)
+	next.next = a.conflicts.NoteContests(now, plan, seen.Peers, done.Contests)
 	a.conflicts.Identify(now, seen.Peers)
 	if !seen.Sure() {
 		return next
