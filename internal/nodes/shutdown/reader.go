@@ -184,25 +184,15 @@ func (r *Reader) read(ctx context.Context, e *ending.Evidence) error {
 	var set ending.Answer[appsv1.DaemonSet]
 	var node ending.Answer[corev1.Node]
 	var podErr, setErr, nodeErr error
-	owner, owned := r.set.Load(), make(chan *metav1.OwnerReference, 1)
 	var parts sync.WaitGroup
 	parts.Go(func() {
 		node, nodeErr = get(ctx, r.Core.Get().Resource("nodes").Name(r.Node), &corev1.Node{})
 	})
 	parts.Go(func() {
 		pod, podErr = r.readPod(ctx)
-		owned <- ownerOf(pod.Object)
-	})
-	parts.Go(func() {
-		if owner == nil {
-			owner = <-owned
-		}
-		set, setErr = r.readSet(ctx, owner)
+		set, setErr = r.readSet(ctx, pod.Object)
 	})
 	parts.Wait()
-	if pod.Object != nil {
-		set, setErr = r.setOf(ctx, pod.Object, owner, set, setErr)
-	}
 	e.Pod, e.Set, e.Node = latest(pod, e.Pod), latest(set, e.Set), latest(node, e.Node)
 	return errors.Join(podErr, setErr, nodeErr)
 }
@@ -235,26 +225,18 @@ func ownerOf(pod *corev1.Pod) *metav1.OwnerReference {
 	return nil
 }
 
-// setOf returns the DaemonSet that owns pod. read and err are the result for the DaemonSet that of
-// refers to.
-func (r *Reader) setOf(ctx context.Context, pod *corev1.Pod, of *metav1.OwnerReference, read ending.Answer[appsv1.DaemonSet], err error) (ending.Answer[appsv1.DaemonSet], error) {
-	owner := ownerOf(pod)
-	switch {
-	case metav1.GetControllerOf(pod) == nil:
+// readSet reads the DaemonSet that owns pod. Without a pod, that is the one that owned it at the last
+// reading. If another DaemonSet has the name, the result is "not found".
+func (r *Reader) readSet(ctx context.Context, pod *corev1.Pod) (ending.Answer[appsv1.DaemonSet], error) {
+	switch owner := ownerOf(pod); {
+	case owner != nil:
+		r.set.Store(owner)
+	case pod != nil && metav1.GetControllerOf(pod) == nil:
 		return ending.Answer[appsv1.DaemonSet]{Known: true}, nil
-	case owner == nil:
+	case pod != nil:
 		return ending.Answer[appsv1.DaemonSet]{}, fmt.Errorf("pod %s belongs to no DaemonSet", r.Pod)
 	}
-	r.set.Store(owner)
-	if of.UID == owner.UID {
-		return read, err
-	}
-	return r.readSet(ctx, owner)
-}
-
-// readSet reads the DaemonSet of a reference, if there is one. If another DaemonSet has the name,
-// the result is "not found".
-func (r *Reader) readSet(ctx context.Context, ref *metav1.OwnerReference) (ending.Answer[appsv1.DaemonSet], error) {
+	ref := r.set.Load()
 	if ref == nil {
 		return ending.Answer[appsv1.DaemonSet]{}, nil
 	}
