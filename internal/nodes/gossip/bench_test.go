@@ -45,10 +45,10 @@ func (d *detection) measure(b *testing.B, kills, machines int) {
 	inBubble(b, func(t *testing.T) {
 		inClusterOf(t, d.nodes, func(c *cluster) {
 			c.pass(8 * time.Second)
-			before := c.agents[d.nodes-1].Health()
+			h := c.agents[d.nodes-1].Health()
+			bytes, packets := h.BytesOut.Load(), h.PacketsOut.Load()
 			c.pass(time.Second)
-			after := c.agents[d.nodes-1].Health()
-			d.bytes, d.packets = after.BytesOut-before.BytesOut, after.PacketsOut-before.PacketsOut
+			d.bytes, d.packets = h.BytesOut.Load()-bytes, h.PacketsOut.Load()-packets
 			times, wrong := kill(c, kills, machines)
 			d.times, d.wrong = append(d.times, times...), d.wrong+wrong
 		})

@@ -13,7 +13,7 @@ func TestIdleAgentsSendOnlyHeartbeatsAndProbes(t *testing.T) {
 			c.pass(10 * time.Second)
 			sent := func() (n uint64) {
 				for _, a := range c.agents {
-					n += a.Health().PacketsOut
+					n += a.Health().PacketsOut.Load()
 				}
 				return n
 			}

@@ -72,7 +72,7 @@ func (g *Gossip) settle(now time.Time) {
 	forgot := g.table.forget(now.Add(-g.opt.Timing.Memory))
 	g.table.due = earliest(g.table.due, now.Add(g.opt.Timing.Memory/60))
 	g.mu.Unlock()
-	g.counts.stalls.Add(uint64(s.late))
+	g.counts.Stalls.Add(uint64(s.late))
 	for _, m := range s.changed {
 		g.tell(m)
 	}
@@ -127,9 +127,9 @@ func (t *table) ring() (detector.Ring, map[detector.PeerID]identity) {
 // take applies what the detector found: the peers that were heard, the suspected peers and
 // the unheard peers.
 func (g *Gossip) take(a detector.Actions, peers map[detector.PeerID]identity, now time.Time) {
-	g.counts.missed.Add(uint64(a.Missed))
-	g.counts.accused.Add(uint64(a.Accused))
-	g.counts.replayed.Add(uint64(a.Replayed))
+	g.counts.Missed.Add(uint64(a.Missed))
+	g.counts.Accused.Add(uint64(a.Accused))
+	g.counts.Replayed.Add(uint64(a.Replayed))
 	var changed []Member
 	g.mu.Lock()
 	for _, p := range a.Suspected {

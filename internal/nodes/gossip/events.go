@@ -38,11 +38,11 @@ func (d *delegate) MergeRemoteState([]byte, bool) {}
 // NotifyAlive refuses members that are not node agents.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	if _, err := parseIdentity(n.Name); err != nil {
-		d.counts.badRecord.Add(1)
+		d.counts.BadRecord.Add(1)
 		return err
 	}
 	if _, ok := netip.AddrFromSlice(n.Addr); !ok {
-		d.counts.badRecord.Add(1)
+		d.counts.BadRecord.Add(1)
 		return fmt.Errorf("%s has an address of %d bytes", n.Name, len(n.Addr))
 	}
 	return nil
@@ -84,7 +84,7 @@ func (g *Gossip) read(id identity, meta []byte) said {
 		g.strangers.note(id.node, "record", meta[0])
 		return said{Record: election.Record{Truncated: true}, version: g.versions.max}
 	case err != nil:
-		g.counts.badRecord.Add(1)
+		g.counts.BadRecord.Add(1)
 		g.opt.Log.Debug("record of a peer not understood", "node", id.node, "error", err)
 		return said{Record: election.Record{Truncated: true}, version: g.versions.max}
 	}
@@ -134,7 +134,7 @@ func (g *Gossip) shift() {
 // tell logs the new state of m, and counts m if it is dead.
 func (g *Gossip) tell(m Member) {
 	if m.State == election.Dead {
-		g.counts.losses.Add(1)
+		g.counts.Losses.Add(1)
 	}
 	g.opt.Log.Info("peer is "+m.State.String(), "node", m.Node, "peer", m.Address)
 }

@@ -93,7 +93,7 @@ type Gossip struct {
 	self      identity
 	versions  span
 	keys      *keyring
-	counts    counters
+	counts    Health
 	strangers *strangers
 	pending   pendingBroadcasts
 	// changed tells the reader of Members that Members changed. shifted tells the joiner that a
@@ -124,14 +124,13 @@ func New(opt Options) (*Gossip, error) {
 	opt.Timing = opt.Timing.withDefaults()
 	opt.Patience = max(opt.Patience, DefaultPatience)
 	g := &Gossip{
-		opt:       opt,
-		self:      identity{node: opt.Node, instance: newInstance()},
-		changed:   opt.Changed,
-		shifted:   make(chan struct{}, 1),
-		pending:   newPendingBroadcasts(),
-		versions:  cmp.Or(opt.versions, supported),
-		strangers: &strangers{log: opt.Log},
-		table:     newTable(),
+		opt:      opt,
+		self:     identity{node: opt.Node, instance: newInstance()},
+		changed:  opt.Changed,
+		shifted:  make(chan struct{}, 1),
+		pending:  newPendingBroadcasts(),
+		versions: cmp.Or(opt.versions, supported),
+		table:    newTable(),
 	}
 	if g.opt.Seeds == nil {
 		g.opt.Seeds = func(context.Context) []netip.AddrPort { return nil }
@@ -140,6 +139,7 @@ func New(opt Options) (*Gossip, error) {
 		g.changed = make(chan struct{}, 1)
 	}
 	g.meta = encode(election.Record{}, g.versions, g.opt.Patience)
+	g.strangers = &strangers{log: opt.Log, count: &g.counts.BadVersion}
 	g.keys = newKeyring(&g.counts, g.strangers)
 	return g, g.SetKeys(opt.Keys)
 }

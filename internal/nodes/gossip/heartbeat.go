@@ -60,10 +60,10 @@ func (k *keyring) sign(h detector.Heartbeat, to detector.PeerID) []byte {
 func (k *keyring) verify(packet []byte, self detector.PeerID) (detector.Heartbeat, error) {
 	switch {
 	case len(packet) != heartbeatSize || packet[0] != heartbeatFormat || packet[1] > 1:
-		k.counts.badFormat.Add(1)
+		k.counts.BadFormat.Add(1)
 		return detector.Heartbeat{}, errHeartbeat
 	case binary.BigEndian.Uint16(packet[2:]) != hint(self):
-		k.counts.otherProcess.Add(1)
+		k.counts.OtherProcess.Add(1)
 		return detector.Heartbeat{}, errOtherProcess
 	}
 	body, tag := packet[:len(packet)-heartbeatTag], packet[len(packet)-heartbeatTag:]
@@ -77,7 +77,7 @@ func (k *keyring) verify(packet []byte, self detector.PeerID) (detector.Heartbea
 			}, nil
 		}
 	}
-	k.counts.badKey.Add(1)
+	k.counts.BadKey.Add(1)
 	return detector.Heartbeat{}, errHeartbeat
 }
 

@@ -24,9 +24,9 @@ func TestHeartbeatEncoding(t *testing.T) {
 		if got, err := r.verify(stranger.sign(w, us), us); err == nil {
 			t.Errorf("a heartbeat without our key is accepted: %+v", got)
 		}
-		others := r.counts.otherProcess.Load()
+		others := r.counts.OtherProcess.Load()
 		_, err := r.verify(r.sign(w, nodeC.peerID()), us)
-		if n := r.counts.otherProcess.Load() - others; n != 1 || !errors.Is(err, errOtherProcess) {
+		if n := r.counts.OtherProcess.Load() - others; n != 1 || !errors.Is(err, errOtherProcess) {
 			t.Errorf("a heartbeat for an earlier process of this node is counted %d times, with the error %v", n, err)
 		}
 		whole := r.sign(w, us)
@@ -44,7 +44,7 @@ func TestHeartbeatEncoding(t *testing.T) {
 			t.Errorf("a heartbeat with an extra byte is accepted: %+v", got)
 		}
 	}
-	if r.counts.badKey.Load() == 0 || r.counts.badFormat.Load() == 0 {
+	if r.counts.BadKey.Load() == 0 || r.counts.BadFormat.Load() == 0 {
 		t.Error("the refused heartbeats are not counted")
 	}
 }

@@ -28,7 +28,7 @@ const (
 func (g *Gossip) Send(ctx context.Context, node string, message []byte) error {
 	err := g.send(ctx, node, message)
 	if err != nil {
-		g.counts.sendFailures.Add(1)
+		g.counts.SendFailures.Add(1)
 		return fmt.Errorf("send to the agent of %s: %w", node, err)
 	}
 	return nil
@@ -91,21 +91,21 @@ func (g *Gossip) receive(envelope []byte) {
 		return
 	}
 	if len(envelope) < messageHeader || envelope[0] != messageVersion {
-		g.counts.badFormat.Add(1)
+		g.counts.BadFormat.Add(1)
 		return
 	}
 	to, number := binary.BigEndian.Uint64(envelope[1:]), binary.BigEndian.Uint64(envelope[9:])
 	end := messageHeader + int(binary.BigEndian.Uint16(envelope[17:]))
 	if len(envelope) < end || len(envelope)-end > MaxMessage {
-		g.counts.badFormat.Add(1)
+		g.counts.BadFormat.Add(1)
 		return
 	}
 	from, err := parseIdentity(string(envelope[messageHeader:end]))
 	switch {
 	case err != nil:
-		g.counts.badFormat.Add(1)
+		g.counts.BadFormat.Add(1)
 	case to != g.self.instance || !g.first(from, number) || !g.fresh(time.Now()):
-		g.counts.staleMessages.Add(1)
+		g.counts.StaleMessages.Add(1)
 	case g.opt.Receive != nil:
 		g.opt.Receive(from.node, append([]byte(nil), envelope[end:]...))
 	}

@@ -35,7 +35,7 @@ func TestOnlyTheReceiverGetsAMessageAndOnlyOnce(t *testing.T) {
 	if len(got) != 2 || got[0] != "a: two" || got[1] != "a: one" {
 		t.Errorf("the receiver got %q, want each message once", got)
 	}
-	if h := b.Health(); h.StaleMessages != 3 || h.BadFormat != 3 || h.BadVersion != 1 {
+	if h := b.Health(); h.StaleMessages.Load() != 3 || h.BadFormat.Load() != 3 || h.BadVersion.Load() != 1 {
 		t.Errorf("the counters are %+v", h)
 	}
 }
@@ -60,7 +60,7 @@ func TestMessagesFromAPauseAreDropped(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 			send()
-			if len(got) != 1 || b.Health().StaleMessages != 1 {
+			if len(got) != 1 || b.Health().StaleMessages.Load() != 1 {
 				t.Errorf("%s: after the pause, the agent received %q, want nothing", name, got)
 			}
 			run()

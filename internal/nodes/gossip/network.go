@@ -30,7 +30,7 @@ const (
 type network struct {
 	bind   netip.AddrPort
 	tcp    *net.TCPListener
-	counts *counters
+	counts *Health
 	ctx    context.Context // done when the network is closed
 	cancel context.CancelFunc
 
@@ -43,7 +43,7 @@ type network struct {
 
 var _ carrier = (*network)(nil)
 
-func listen(bind netip.AddrPort, counts *counters) (*network, error) {
+func listen(bind netip.AddrPort, counts *Health) (*network, error) {
 	family := "4"
 	if bind.Addr().Is6() {
 		family = "6"
@@ -114,7 +114,7 @@ func (n *network) poll(hand func(packet []byte, from netip.AddrPort)) {
 		case err != nil:
 			return // no packet is waiting, or the socket failed
 		case size > datagram:
-			n.counts.badFormat.Add(1)
+			n.counts.BadFormat.Add(1)
 			continue
 		}
 		hand(n.buf[:size], addrPort(from))

@@ -34,7 +34,7 @@ func unused(t *testing.T) netip.AddrPort {
 	t.Helper()
 	for {
 		at := netip.AddrPortFrom(netip.IPv6Loopback(), uint16(10000+rand.IntN(20000)))
-		n, err := listen(at, &counters{})
+		n, err := listen(at, &Health{})
 		if err == nil {
 			expect.NoError(t, n.close())
 			return at
@@ -98,8 +98,8 @@ func TestAgentsMeetOnTheNetwork(t *testing.T) {
 	expect.NoError(t, b.Leave(t.Context()))
 	c.stop()
 	a.await(t, "a alive, b left, c dead")
-	eventually(t, "invalid packets are counted", func() bool { return a.Health().BadFormat > 0 })
-	if h := a.Health(); h.BytesIn == 0 || h.PacketsOut == 0 {
+	eventually(t, "invalid packets are counted", func() bool { return a.Health().BadFormat.Load() > 0 })
+	if h := a.Health(); h.BytesIn.Load() == 0 || h.PacketsOut.Load() == 0 {
 		t.Errorf("the counters of invalid packets and streams are %+v", h)
 	}
 	if err := c.Send(t.Context(), "a", nil); err == nil {
@@ -212,7 +212,7 @@ const flood = 1920
 // The default buffer of the kernel has room for less than 300 of them.
 func TestTheKernelKeepsAFloodUntilTheNextPoll(t *testing.T) {
 	at := loopback()
-	n, err := listen(at, &counters{})
+	n, err := listen(at, &Health{})
 	expect.NoError(t, err)
 	t.Cleanup(func() { _ = n.close() })
 	conn, err := net.Dial("udp", at.String())

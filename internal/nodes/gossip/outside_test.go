@@ -33,7 +33,7 @@ func TestKeyRotationLosesNoMember(t *testing.T) {
 		c.pass(time.Minute)
 		expect.Equal(t, "live nodes seen as dead", c.wronged(), 0)
 		for _, a := range c.agents {
-			expect.Equal(t, "packets lost", a.Health().BadKey, 0)
+			expect.Equal(t, "packets lost", a.Health().BadKey.Load(), 0)
 		}
 		if _, err := c.agents[0].keys.openPacket(testKeys(t, testKey).sealPacket(nil)); err == nil {
 			t.Error("the old key still opens packets")
@@ -48,7 +48,7 @@ func TestAnAgentWithAForeignKeyCannotJoin(t *testing.T) {
 		for i, want := range []string{"node-000 alive, node-001 alive", "node-000 alive, node-001 alive", "node-002 alive"} {
 			expect.Equal(t, fmt.Sprintf("the view of node %d", i), c.agents[i].view(), want)
 		}
-		if h := c.agents[2].Health(); h.JoinFailures == 0 || c.agents[0].Health().BadKey == 0 {
+		if h := c.agents[2].Health(); h.JoinFailures.Load() == 0 || c.agents[0].Health().BadKey.Load() == 0 {
 			t.Errorf("the counters of refused packets are %+v", h)
 		}
 	})
@@ -143,7 +143,7 @@ func TestInvalidPacketsAreIgnored(t *testing.T) {
 		}
 		c.pass(5 * time.Second)
 		c.expect("after invalid packets", "node-000 alive, node-001 alive, node-002 alive")
-		if h := victim.Health(); h.BadKey == 0 || h.BadFormat == 0 || h.Replayed == 0 {
+		if h := victim.Health(); h.BadKey.Load() == 0 || h.BadFormat.Load() == 0 || h.Replayed.Load() == 0 {
 			t.Errorf("the counters of refused packets are %+v", h)
 		}
 	})
@@ -164,7 +164,7 @@ func TestAFloodOfInvalidPacketsKillsNoMember(t *testing.T) {
 			c.pass(10 * time.Millisecond) // 30,000 packets in a second
 		}
 		c.pass(5 * time.Second)
-		expect.Equal(t, "packets read", victim.Health().BadKey, packets)
+		expect.Equal(t, "packets read", victim.Health().BadKey.Load(), packets)
 		expect.Equal(t, "live nodes seen as dead", c.wronged(), 0)
 		c.expect("after the flood", "node-000 alive, node-001 alive, node-002 alive")
 	})
@@ -176,7 +176,7 @@ func TestAMemberWithALaterRecordIsAlive(t *testing.T) {
 		later.replace([]byte{99, 0, 1, 2, 3})
 		c.pass(5 * time.Second)
 		m := c.agents[0].Members()[2]
-		if got := fmt.Sprint(m.State, m.Truncated); got != "alive true" || c.agents[0].Health().BadVersion == 0 {
+		if got := fmt.Sprint(m.State, m.Truncated); got != "alive true" || c.agents[0].Health().BadVersion.Load() == 0 {
 			t.Errorf("%s is %s", m.Node, got)
 		}
 	})

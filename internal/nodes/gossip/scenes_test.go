@@ -73,7 +73,7 @@ func TestAnAgentThatWasAloneAcceptsMessagesAtOnce(t *testing.T) {
 		}
 		c.pass(100 * time.Millisecond)
 		if len(a.got) != 1 || len(b.got) != 1 {
-			t.Errorf("the agents received %q and %q, and dropped %d and %d messages as stale", a.got, b.got, a.Health().StaleMessages, b.Health().StaleMessages)
+			t.Errorf("the agents received %q and %q, and dropped %d and %d messages as stale", a.got, b.got, a.Health().StaleMessages.Load(), b.Health().StaleMessages.Load())
 		}
 	})
 }
@@ -145,6 +145,6 @@ func TestAMessageReachesTheAgentOfANode(t *testing.T) {
 		if err := a.Send(ctx, "node-001", nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 100*time.Millisecond {
 			t.Errorf("after %v, sending to a dead node returns %v", time.Since(start), err)
 		}
-		expect.Equal(t, "failed messages", a.Health().SendFailures, 3)
+		expect.Equal(t, "failed messages", a.Health().SendFailures.Load(), 3)
 	})
 }

@@ -34,7 +34,7 @@ var (
 // keyring holds the keys. It is safe for concurrent use.
 type keyring struct {
 	keys   atomic.Pointer[[]key]
-	counts *counters
+	counts *Health
 	// strangers counts packets and streams of a later version.
 	strangers *strangers
 }
@@ -58,7 +58,7 @@ func newKey(secret []byte) (key, error) {
 	return key{aead, heartbeats}, err
 }
 
-func newKeyring(counts *counters, s *strangers) *keyring {
+func newKeyring(counts *Health, s *strangers) *keyring {
 	return &keyring{counts: counts, strangers: s}
 }
 
@@ -90,7 +90,7 @@ func (k *keyring) seal(dst, plain, context []byte) []byte {
 // refuses, it counts the reason.
 func (k *keyring) open(sealed, context []byte) ([]byte, error) {
 	if len(sealed) < sealSize {
-		k.counts.badFormat.Add(1)
+		k.counts.BadFormat.Add(1)
 		return nil, fmt.Errorf("%w: %d bytes", errSeal, len(sealed))
 	}
 	for _, key := range *k.keys.Load() {
@@ -98,7 +98,7 @@ func (k *keyring) open(sealed, context []byte) ([]byte, error) {
 			return plain, nil
 		}
 	}
-	k.counts.badKey.Add(1)
+	k.counts.BadKey.Add(1)
 	return nil, errSeal
 }
 
@@ -110,7 +110,7 @@ func (k *keyring) sealPacket(plain []byte) []byte {
 
 func (k *keyring) openPacket(packet []byte) ([]byte, error) {
 	if len(packet) == 0 || packet[0] != sealVersion {
-		k.counts.badFormat.Add(1)
+		k.counts.BadFormat.Add(1)
 		return nil, errSeal
 	}
 	return k.open(packet[1:], packetContext)

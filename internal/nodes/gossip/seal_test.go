@@ -15,7 +15,7 @@ var otherKey = bytes.Repeat([]byte{7}, 32)
 
 func testKeys(t *testing.T, keys ...[]byte) *keyring {
 	t.Helper()
-	r := newKeyring(&counters{}, &strangers{log: slog.New(slog.DiscardHandler)})
+	r := newKeyring(&Health{}, &strangers{log: slog.New(slog.DiscardHandler), count: new(Counter)})
 	expect.NoError(t, r.set(keys))
 	return r
 }
@@ -47,7 +47,7 @@ func TestOnlyPacketsSealedWithOurKeysAreOpened(t *testing.T) {
 			if !errors.Is(err, tt.want) || (err == nil) != bytes.Equal(got, plain) {
 				t.Errorf("the packet opens as %q, %v; want %v", got, err, tt.want)
 			}
-			if counts := [2]uint64{r.counts.badFormat.Load(), r.counts.badKey.Load()}; counts != tt.counts {
+			if counts := [2]uint64{r.counts.BadFormat.Load(), r.counts.BadKey.Load()}; counts != tt.counts {
 				t.Errorf("the counters are %v, want %v", counts, tt.counts)
 			}
 		})

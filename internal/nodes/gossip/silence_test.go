@@ -43,8 +43,8 @@ func TestOneDeafWatcherKillsNoPeer(t *testing.T) {
 				c.ether.mute(watcher.port, watched.port)
 			}
 			c.pass(30 * time.Second)
-			if n := c.wronged(); n > 0 || watcher.Health().Missed == 0 {
-				t.Errorf("deaf in both directions %t: the peer was seen as dead %d times, and missed %d times", eachOther, n, watcher.Health().Missed)
+			if n := c.wronged(); n > 0 || watcher.Health().Missed.Load() == 0 {
+				t.Errorf("deaf in both directions %t: the peer was seen as dead %d times, and missed %d times", eachOther, n, watcher.Health().Missed.Load())
 			}
 		})
 	}
@@ -57,11 +57,11 @@ func TestAnIsolatedNodeSendsFewPackets(t *testing.T) {
 		alone.port.putOnSide(1)
 		c.pass(2 * time.Second)
 		expect.Equal(t, "nodes that the isolated node misses", strings.Count(alone.view(), "dead"), 19)
-		before := alone.Health().PacketsOut
+		before := alone.Health().PacketsOut.Load()
 		const seconds = 20
 		c.pass(seconds * time.Second)
 		timing := (Timing{}).withDefaults()
-		if each, most := float64(alone.Health().PacketsOut-before)/seconds, 2*detector.Reach/timing.Beat.Seconds(); each > most {
+		if each, most := float64(alone.Health().PacketsOut.Load()-before)/seconds, 2*detector.Reach/timing.Beat.Seconds(); each > most {
 			t.Errorf("the isolated node sends %.0f packets a second", each)
 		}
 		alone.port.putOnSide(0)
@@ -142,7 +142,7 @@ func TestASingleSuspicionIsNotReported(t *testing.T) {
 			c.ether.mute(peer.port, c.agents[2].port)
 			c.pass(5 * time.Second)
 			expect.Equal(t, fmt.Sprintf("suspicions of node %d by several peers", i), peer.Accused(), 0)
-			refuted += peer.Health().Accused
+			refuted += peer.Health().Accused.Load()
 		})
 	}
 	if refuted == 0 {

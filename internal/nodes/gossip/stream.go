@@ -77,14 +77,14 @@ func (s *stream) record() ([]byte, error) {
 		return nil, fmt.Errorf("%w: stream of version %d", errSeal, header[0])
 	}
 	if header[0] != sealVersion || n > recordMax+sealSize {
-		s.keys.counts.badFormat.Add(1)
+		s.keys.counts.BadFormat.Add(1)
 		return nil, fmt.Errorf("%w: record of %d bytes", errSeal, n)
 	}
 	sealed := make([]byte, n)
 	if _, err := io.ReadFull(s.Conn, sealed); err != nil {
 		return nil, fmt.Errorf("record cut off: %w", err)
 	}
-	s.keys.counts.bytesIn.Add(uint64(recordHeader + n))
+	s.keys.counts.BytesIn.Add(uint64(recordHeader + n))
 	return s.keys.open(sealed, s.in.take())
 }
 
@@ -102,7 +102,7 @@ func (s *stream) Write(p []byte) (int, error) {
 		if _, err := s.Conn.Write(buf); err != nil {
 			return done, err
 		}
-		s.keys.counts.bytesOut.Add(uint64(len(buf)))
+		s.keys.counts.BytesOut.Add(uint64(len(buf)))
 		done += n
 	}
 	return len(p), nil

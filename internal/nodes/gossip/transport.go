@@ -37,7 +37,7 @@ type sealed struct {
 	bind    netip.AddrPort
 	look    func(packet []byte) // called with the plain text of every packet
 	keys    *keyring
-	counts  *counters
+	counts  *Health
 	packets chan *memberlist.Packet
 	streams chan net.Conn
 	places  chan struct{} // one element for each stream being served
@@ -48,7 +48,7 @@ type sealed struct {
 
 var _ memberlist.Transport = (*sealed)(nil)
 
-func newSealed(c carrier, bind netip.AddrPort, k *keyring, counts *counters, look func([]byte)) *sealed {
+func newSealed(c carrier, bind netip.AddrPort, k *keyring, counts *Health, look func([]byte)) *sealed {
 	s := &sealed{
 		carrier: c, bind: bind, look: look, keys: k, counts: counts,
 		packets: make(chan *memberlist.Packet, 1024),
@@ -64,7 +64,7 @@ func newSealed(c carrier, bind netip.AddrPort, k *keyring, counts *counters, loo
 // the other packets to the library.
 func (s *sealed) poll(self detector.PeerID, hand func(detector.Heartbeat)) {
 	s.carrier.poll(func(packet []byte, from netip.AddrPort) {
-		s.counts.bytesIn.Add(uint64(len(packet)))
+		s.counts.BytesIn.Add(uint64(len(packet)))
 		switch {
 		case len(packet) > 0 && later(packet[0], heartbeatFormat):
 			s.keys.strangers.note(from.Addr().Unmap().String(), "packet", packet[0])
@@ -98,8 +98,8 @@ func (s *sealed) say(out detector.Outgoing) {
 // send sends a packet. It returns the error of the carrier unchanged. The library derives from that
 // error on which side the fault is.
 func (s *sealed) send(packet []byte, to netip.AddrPort) error {
-	s.counts.packetsOut.Add(1)
-	s.counts.bytesOut.Add(uint64(len(packet)))
+	s.counts.PacketsOut.Add(1)
+	s.counts.BytesOut.Add(uint64(len(packet)))
 	return s.carrier.send(packet, to)
 }
 
@@ -108,7 +108,7 @@ func (s *sealed) openStream(conn net.Conn) {
 	select {
 	case s.places <- struct{}{}:
 	default:
-		s.counts.refusedStreams.Add(1)
+		s.counts.RefusedStreams.Add(1)
 		_ = conn.Close()
 		return
 	}

@@ -3,7 +3,6 @@ package gossip
 import (
 	"log/slog"
 	"sync"
-	"sync/atomic"
 )
 
 // span is the range of versions of the gossip protocol that a process understands. Each
@@ -43,7 +42,7 @@ func later(format, newest byte) bool { return format > newest && format < laterF
 // nothing proves the source address of a packet.
 type strangers struct {
 	log    *slog.Logger
-	count  atomic.Uint64
+	count  *Counter
 	logged sync.Map
 }
 

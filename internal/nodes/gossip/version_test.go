@@ -186,7 +186,7 @@ func TestALaterVersionIsLoggedOnceAndCounted(t *testing.T) {
 			a.port.deliver([]byte{heartbeatFormat + 1, 0, 0}, b.port)
 		}
 		c.pass(time.Second)
-		if h := a.Health(); h.BadVersion < 4 || h.BadKey+h.BadFormat+h.BadRecord > 0 {
+		if h := a.Health(); h.BadVersion.Load() < 4 || h.BadKey.Load()+h.BadFormat.Load()+h.BadRecord.Load() > 0 {
 			t.Errorf("the counters are %+v", h)
 		}
 		c.pass(time.Second)
@@ -205,10 +205,10 @@ func TestALaterVersionIsNotCountedAsAForeignKey(t *testing.T) {
 	}
 	b := lone(t, "node-b", nil)
 	b.receive(append([]byte{messageVersion + 1}, make([]byte, 100)...))
-	if n := r.strangers.count.Load(); n != 1 || r.counts.badKey.Load()+r.counts.badFormat.Load() > 0 {
+	if n := r.strangers.count.Load(); n != 1 || r.counts.BadKey.Load()+r.counts.BadFormat.Load() > 0 {
 		t.Errorf("the stream is counted %d times", n)
 	}
-	if h := b.Health(); h.BadVersion != 1 || h.BadFormat > 0 {
+	if h := b.Health(); h.BadVersion.Load() != 1 || h.BadFormat.Load() > 0 {
 		t.Errorf("the message is counted as %+v", h)
 	}
 }

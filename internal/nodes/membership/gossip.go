@@ -160,7 +160,7 @@ func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring, 
 				m.Log.WarnContext(ctx, "gossipKeysNotUsed", "error", err)
 			}
 		case <-tick.C:
-			if bad := g.Health().BadKey; foreign.appeared(bad) {
+			if bad := g.Health().BadKey.Load(); foreign.appeared(bad) {
 				m.Log.WarnContext(ctx, "gossipWithForeignKey", "node", m.Lease.Node, "packets", bad)
 			}
 		}

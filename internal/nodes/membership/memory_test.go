@@ -108,7 +108,7 @@ func TestAnAgentRejoinsWithoutTheAPIServer(t *testing.T) {
 			t.Fatal("after a minute, the networks of the node are not known")
 		}
 	}
-	if g := now.gossiping(); g == nil || g.Health().BadKey > 0 || g.Patience() != gossip.DefaultPatience {
+	if g := now.gossiping(); g == nil || g.Health().BadKey.Load() > 0 || g.Patience() != gossip.DefaultPatience {
 		t.Errorf("the gossip of the restarted agent is %+v", g)
 	}
 }

@@ -29,15 +29,15 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	count := func(d *prometheus.Desc, v uint64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	count := func(d *prometheus.Desc, n *gossip.Counter, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n.Load()), labels...)
 	}
 	m.mu.Lock()
 	g, hears, polls := m.gossip, m.mode.hears, m.mode.polls
 	m.mu.Unlock()
 	gauge(describeView, process.Gauge(hears), "gossip")
 	gauge(describeView, process.Gauge(polls), "lease")
-	var h gossip.Health
+	h := &gossip.Health{}
 	members := map[election.State]int{}
 	var patience time.Duration
 	if g != nil {
@@ -49,18 +49,18 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	for _, state := range []election.State{election.Alive, election.Dead, election.Left} {
 		gauge(describeMembers, float64(members[state]), state.String())
 	}
-	for reason, n := range map[string]uint64{
-		"bad_key": h.BadKey, "bad_format": h.BadFormat, "replayed": h.Replayed, "bad_record": h.BadRecord, "refused": h.RefusedStreams,
-		"bad_version": h.BadVersion, "other_process": h.OtherProcess,
+	for reason, n := range map[string]*gossip.Counter{
+		"bad_key": &h.BadKey, "bad_format": &h.BadFormat, "replayed": &h.Replayed, "bad_record": &h.BadRecord, "refused": &h.RefusedStreams,
+		"bad_version": &h.BadVersion, "other_process": &h.OtherProcess,
 	} {
 		count(describeDropped, n, reason)
 	}
-	count(describeLosses, h.Losses)
-	count(describeStalls, h.Stalls)
-	count(describeDoubts, h.Missed, "raised")
-	count(describeDoubts, h.Accused, "contradicted")
-	count(describeBytes, h.BytesIn, "in")
-	count(describeBytes, h.BytesOut, "out")
+	count(describeLosses, &h.Losses)
+	count(describeStalls, &h.Stalls)
+	count(describeDoubts, &h.Missed, "raised")
+	count(describeDoubts, &h.Accused, "contradicted")
+	count(describeBytes, &h.BytesIn, "in")
+	count(describeBytes, &h.BytesOut, "out")
 	gauge(describePatience, patience.Seconds())
 }
 
