@@ -112,8 +112,8 @@ type Events interface {
 	Eventf(about runtime.Object, kind, reason, format string, args ...any)
 }
 
-// Options holds what an Agent needs. All fields but Departures, KubeProxy, Handover, Callers, Gossip and
-// State are required.
+// Options holds what an Agent needs. All fields but Departures, KubeProxy, Handover, Callers and
+// Gossip are required.
 type Options struct {
 	// Node is the name of this node. Namespace is the install namespace of PureLB.
 	Node, Namespace string
@@ -141,8 +141,6 @@ type Options struct {
 	// Gossip is the address of this node at which the other agents reach it at the start, or the zero
 	// value without gossip.
 	Gossip netip.AddrPort
-	// State holds further parts of the answer of /state, by name. Other goroutines call them.
-	State map[string]func() any
 }
 
 // Agent is the node agent. Only Run touches its state, except pulse, shown, held.links,
@@ -285,4 +283,6 @@ type Peers interface {
 	// Leave says goodbye for good, so that the other nodes need not wait until they miss this
 	// one. A later Publish has no effect.
 	Leave(ctx context.Context) error
+	// State returns what /state shows of gossip. Other goroutines call it.
+	State() any
 }

@@ -108,6 +108,8 @@ type fakePeers struct {
 	received chan membership.Message
 	// gone says that the agent called Leave in time.
 	gone bool
+	// state is what /state shows of gossip.
+	state any
 	// deaf says that Leave does not end in time.
 	deaf bool
 }
@@ -188,6 +190,8 @@ func (p *fakePeers) messages() []string {
 }
 
 func (p *fakePeers) Received() <-chan membership.Message { return p.received }
+
+func (p *fakePeers) State() any { return p.state }
 
 func (p *fakePeers) Leave(ctx context.Context) error {
 	if p.deaf {

@@ -257,4 +257,6 @@ func (s *seat) Send(_ context.Context, node string, message []byte) error {
 func (s *seat) Inherited() ([]lease.Heard, bool)    { return nil, true }
 func (s *seat) Changed() <-chan struct{}            { return s.changed }
 func (s *seat) Received() <-chan membership.Message { return s.inbox }
-func (s *seat) Leave(context.Context) error         { s.lose(s.node); return nil }
+func (s *seat) State() any                          { return nil }
+
+func (s *seat) Leave(context.Context) error { s.lose(s.node); return nil }

@@ -90,11 +90,7 @@ func (a *Agent) serveState(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no pass has ended yet", http.StatusServiceUnavailable)
 		return
 	}
-	more := map[string]any{}
-	for name, part := range a.State {
-		more[name] = part()
-	}
-	text, err := last.about(only).text(a.Node, more)
+	text, err := last.about(only).text(a.Node, map[string]any{"gossip": a.Peers.State()})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -31,7 +31,7 @@ func (w *world) shows(t *testing.T) (text string, s agentstate.State) {
 
 func TestTheStateShowsAddressesAndReasons(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.agent.State = map[string]func() any{"gossip": func() any { return "well" }}
+		w.peers.state = "well"
 	}, func(w *world) {
 		w.kernel.answers["192.0.2.10"] = someMAC
 		w.cluster.change(serving(branded("far", "203.0.113.7"), branded("out", "198.51.100.9"), branded("taken", "192.0.2.10"), branded("web", "192.0.2.9")))
@@ -80,7 +80,7 @@ func TestTheStateHasALimit(t *testing.T) {
 		if n := len(s.Here) + s.HereLeftOut + len(s.NotHere) + s.NotHereLeftOut; n != 5000 || s.Peers.Count != 2001 {
 			t.Errorf("the state counts %d addresses and %d nodes", n, s.Peers.Count)
 		}
-		w.agent.State = map[string]func() any{"much": func() any { return make([]corev1.Service, 100000) }}
+		w.peers.state = make([]corev1.Service, 100000)
 		if text, _ = w.shows(t); len(text) > 1<<20 {
 			t.Errorf("with the parts of other packages, the state has %d bytes", len(text))
 		}

@@ -91,7 +91,7 @@ func Run(ctx context.Context, config *rest.Config, kernel Kernel, s Setup) error
 		Kernel: kernel, Cluster: caches, Peers: peers, Annotations: slots,
 		Departures: end, KubeProxy: s.KubeProxy.kubeProxy(),
 		Events:  recorder,
-		Metrics: metrics, Log: s.Log, State: peers.State(), Callers: s.callers(clients), Gossip: s.Gossip.Bind,
+		Metrics: metrics, Log: s.Log, Callers: s.callers(clients), Gossip: s.Gossip.Bind,
 	})
 	watches := func(ctx context.Context) error {
 		// A watch that starts while the API server is away notices its return late.
