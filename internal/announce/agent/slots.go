@@ -146,12 +146,16 @@ type Slots struct {
 	queue    workqueue.TypedRateLimitingInterface[string]
 
 	mu sync.Mutex
-	// wanted holds the pending writes. done holds those that the caches do not show yet.
-	wanted, done map[string]Write
+	// wanted holds the writes until the caches show them.
+	wanted map[string]*wanted
 	// repeats holds the last write of each Service, for as long as it delays another one.
-	// It is swept when it has sweepAt entries.
 	repeats map[string]repeat
-	sweepAt int
+}
+
+// wanted is a Write. tried says that it needs no retry.
+type wanted struct {
+	Write
+	tried bool
 }
 
 // repeat is a write that another program may undo.
@@ -189,7 +193,7 @@ func NewSlots(services typedcorev1.ServicesGetter, metrics *Metrics, log *slog.L
 	return &Slots{
 		services: services, metrics: metrics, log: log,
 		queue:  workqueue.NewTypedRateLimitingQueue(limiter),
-		wanted: map[string]Write{}, done: map[string]Write{}, repeats: map[string]repeat{},
+		wanted: map[string]*wanted{}, repeats: map[string]repeat{},
 	}
 }
 
@@ -197,18 +201,15 @@ func NewSlots(services typedcorev1.ServicesGetter, metrics *Metrics, log *slog.L
 func (s *Slots) Want(writes map[string]Write) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wanted, done := map[string]Write{}, map[string]Write{}
+	now := time.Now()
+	maps.DeleteFunc(s.wanted, func(key string, _ *wanted) bool { _, still := writes[key]; return !still })
+	maps.DeleteFunc(s.repeats, func(_ string, r repeat) bool { return !r.repeats(r.change, now) })
 	for key, w := range writes {
-		if d, ok := s.done[key]; ok && d.same(w) {
-			done[key] = d
-			continue
-		}
-		wanted[key] = w
-		if before, ok := s.wanted[key]; !ok || !before.same(w) {
+		if before := s.wanted[key]; before == nil || !before.same(w) {
+			s.wanted[key] = &wanted{Write: w}
 			s.queue.AddAfter(key, s.due(key, w))
 		}
 	}
-	s.wanted, s.done = wanted, done
 }
 
 // due returns how long the write w for key must wait.
@@ -251,12 +252,13 @@ func (s *Slots) work(ctx context.Context) {
 // needs no retry: the Service has changed, and the next pass decides by its new version.
 func (s *Slots) write(ctx context.Context, key string) bool {
 	s.mu.Lock()
-	w, ok := s.wanted[key]
-	wait := s.due(key, w)
-	s.mu.Unlock()
-	if !ok {
+	w := s.wanted[key]
+	if w == nil || w.tried {
+		s.mu.Unlock()
 		return true
 	}
+	wait := s.due(key, w.Write)
+	s.mu.Unlock()
 	if wait > 0 {
 		s.queue.AddAfter(key, wait)
 		return true
@@ -278,32 +280,24 @@ func (s *Slots) write(ctx context.Context, key string) bool {
 	return false
 }
 
-// finish records that w needs no retry.
-func (s *Slots) finish(key string, w Write, done bool) {
+// finish records that w needs no retry. written says that it succeeded.
+func (s *Slots) finish(key string, w *wanted, written bool) {
 	s.mu.Lock()
-	if s.wanted[key].same(w) {
-		delete(s.wanted, key)
-		s.done[key] = w
-	}
-	if done {
+	w.tried = true
+	if written {
 		s.note(key, w.Change, time.Now())
 	}
 	s.mu.Unlock()
-	if done && w.Done != nil {
+	if written && w.Done != nil {
 		w.Done()
 	}
 }
 
-// note notes that change was written for key at the time now. It forgets writes that delay nothing
-// any more.
+// note notes that change was written for key at the time now.
 func (s *Slots) note(key, change string, now time.Time) {
 	r := repeat{change: change, at: now}
 	if last := s.repeats[key]; last.repeats(change, now) {
 		r.times = last.times + 1
 	}
 	s.repeats[key] = r
-	if len(s.repeats) >= s.sweepAt {
-		maps.DeleteFunc(s.repeats, func(_ string, r repeat) bool { return !r.repeats(r.change, now) })
-		s.sweepAt = max(1000, 2*len(s.repeats))
-	}
 }
