@@ -25,6 +25,9 @@ type coming struct {
 	// first answered.
 	silent, answered time.Time
 	from             station
+	// theirs is when a node last said that it has the address by PureLB, or zero. No slot says so: another
+	// program removed it.
+	theirs time.Time
 	// used says that some node is known to have announced the address.
 	used bool
 	// retry is when to probe again. pause is the time between the last probe and retry.
@@ -51,6 +54,8 @@ const (
 	// pauseMin and pauseMax limit the pauses between probes of an answered address. Right
 	// after a failure a short pause is useful: an answer may be the last packet of a machine.
 	pauseMin, pauseMax = 200 * time.Millisecond, 4 * time.Second
+	// theirsFor is how long the word of a node counts that it has the address. Each probe asks it again.
+	theirsFor = 10 * time.Second
 	// watchPause is the pause between probes of a station. A part of watchSpread is added: the
 	// sum is half a second at most.
 	watchPause, watchSpread = 300 * time.Millisecond, 200 * time.Millisecond
@@ -60,7 +65,8 @@ const (
 type Contest struct {
 	Address Address
 	MAC     [6]byte
-	// Since is when that machine was first heard.
+	// Since is when that machine was first heard, or when the word of its node that it has the address ceased
+	// to count.
 	Since time.Time
 }
 
@@ -126,8 +132,12 @@ func (r *record) come(now time.Time, w Address, d *Decision, o *Outcome) {
 		return
 	}
 	o.Waiting[ip] = w
-	if !c.answered.IsZero() {
-		o.Contests = append(o.Contests, Contest{Address: w, MAC: c.from.mac, Since: c.answered})
+	since := c.answered
+	if !c.theirs.IsZero() {
+		since = c.theirs.Add(theirsFor)
+	}
+	if !c.answered.IsZero() && !now.Before(since) {
+		o.Contests = append(o.Contests, Contest{Address: w, MAC: c.from.mac, Since: since})
 	}
 	switch {
 	case c.probing:

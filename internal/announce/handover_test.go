@@ -41,7 +41,7 @@ func (w *parting) do(step string) {
 		w.pass(ms, now)
 		w.fail = ""
 	case "taken":
-		w.does.Taken(words[2], addrs(words[3:]...))
+		w.does.Taken(now, words[2], addrs(words[3:]...))
 	case "unasked":
 		w.does.Unasked(words[2], addrs(words[3:]...))
 	case "onlyTaken":

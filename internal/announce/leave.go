@@ -99,11 +99,13 @@ func (m *Addresses) HandingOver() bool {
 	return false
 }
 
-// Taken records that node has taken addresses.
-func (m *Addresses) Taken(node string, addresses []netip.Addr) {
+// Taken records that node said at now that it has addresses.
+func (m *Addresses) Taken(now time.Time, node string, addresses []netip.Addr) {
 	for _, ip := range addresses {
 		if m.Asked(node, ip) {
 			m.each[ip].going.taken = true
+		} else if r := m.each[ip]; r != nil && r.coming != nil {
+			r.coming.theirs = now
 		}
 	}
 }

@@ -285,7 +285,7 @@ func (a *Agent) handleMessage(ctx context.Context, got membership.Message) {
 	case m.Kind == announce.Take:
 		a.addresses.Offered(got.Received, got.From, m.Addresses)
 	case m.Kind == announce.Taken:
-		a.addresses.Taken(got.From, m.Addresses)
+		a.addresses.Taken(got.Received, got.From, m.Addresses)
 	case m.Kind == announce.Listen:
 		a.background.wait.Go(func() { a.listenFor(ctx, got.From, m.Addresses) })
 	case m.Kind == announce.NotHeard:
