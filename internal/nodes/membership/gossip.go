@@ -11,12 +11,8 @@ import (
 	"purelb.io/purelb/internal/nodes/gossip"
 )
 
-const (
-	// retryGossip is the pause after gossip ended or could not start.
-	retryGossip = 10 * time.Second
-	// checkKeys is the interval at which the agent looks for packets with foreign keys.
-	checkKeys = time.Minute
-)
+// retryGossip is the pause after gossip ended or could not start.
+const retryGossip = 10 * time.Second
 
 // expectGossip starts the time that gossip has to find the other nodes.
 func (m *Membership) expectGossip(now time.Time) {
@@ -144,9 +140,6 @@ func (m *Membership) endGossip() {
 
 // tend reacts to changes of the keys and of the address of this node until ctx is done.
 func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring, end context.CancelCauseFunc) {
-	tick := time.NewTicker(checkKeys)
-	defer tick.Stop()
-	var foreign foreignKeys
 	for {
 		select {
 		case <-ctx.Done():
@@ -159,27 +152,6 @@ func (m *Membership) tend(ctx context.Context, g *gossip.Gossip, ring *keyring, 
 			if err := g.SetKeys(ring.keys()); err != nil {
 				m.Log.WarnContext(ctx, "gossipKeysNotUsed", "error", err)
 			}
-		case <-tick.C:
-			if bad := g.Health().BadKey.Load(); foreign.appeared(bad) {
-				m.Log.WarnContext(ctx, "gossipWithForeignKey", "node", m.Lease.Node, "packets", bad)
-			}
 		}
 	}
-}
-
-// foreignKeys decides whether other agents use a foreign key. It counts the packets that no key
-// of this agent opens. For some seconds after a restart, packets arrive that were signed for the
-// previous process. With a foreign key such packets arrive all the time.
-type foreignKeys struct {
-	before           uint64
-	growing, foreign bool
-}
-
-// appeared takes the current total of such packets. It reports whether there are foreign keys
-// now and were none at the last call.
-func (k *foreignKeys) appeared(packets uint64) bool {
-	grows, was := packets > k.before, k.foreign
-	k.foreign = grows && k.growing
-	k.before, k.growing = packets, grows
-	return k.foreign && !was
 }

@@ -169,27 +169,6 @@ func (m *member) sees(nodes string) {
 	}
 }
 
-func TestForeignKeysAreReportedOnce(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		packets []uint64 // after each minute
-		want    string
-	}{
-		{"no packets", []uint64{0, 0, 0}, "[false false false]"},
-		{"packets for the previous process", []uint64{40, 40, 40}, "[false false false]"},
-		{"packets without end", []uint64{40, 80, 120, 160}, "[false true false false]"},
-		{"packets that begin later", []uint64{40, 40, 50, 60, 70}, "[false false false true false]"},
-		{"packets that begin again", []uint64{1, 2, 2, 3, 4}, "[false true false false true]"},
-	} {
-		var k foreignKeys
-		var got []bool
-		for _, n := range tt.packets {
-			got = append(got, k.appeared(n))
-		}
-		expect.Equal(t, tt.name, fmt.Sprint(got), tt.want)
-	}
-}
-
 func TestAgentsFindEachOtherWithoutPolling(t *testing.T) {
 	c := newCluster(t)
 	c.joining = time.Minute // on a slow machine, gossip is slow to find the others
