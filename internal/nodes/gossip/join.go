@@ -59,7 +59,6 @@ func (g *Gossip) seek(ctx context.Context, list *memberlist.Memberlist) (all boo
 		}
 		// A call exchanges the whole state with the process there.
 		if _, err := list.Join([]string{peer.String()}); err != nil {
-			g.counts.JoinFailures.Add(1)
 			g.opt.Log.Debug("no peer found", "peer", peer, "error", err)
 		}
 	}

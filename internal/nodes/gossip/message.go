@@ -26,9 +26,7 @@ const (
 // Send delivers message to the agent of node. When it returns nil, the network has accepted
 // the whole message. Only an answer proves that the agent read it.
 func (g *Gossip) Send(ctx context.Context, node string, message []byte) error {
-	err := g.send(ctx, node, message)
-	if err != nil {
-		g.counts.SendFailures.Add(1)
+	if err := g.send(ctx, node, message); err != nil {
 		return fmt.Errorf("send to the agent of %s: %w", node, err)
 	}
 	return nil

@@ -48,8 +48,8 @@ func TestAnAgentWithAForeignKeyCannotJoin(t *testing.T) {
 		for i, want := range []string{"node-000 alive, node-001 alive", "node-000 alive, node-001 alive", "node-002 alive"} {
 			expect.Equal(t, fmt.Sprintf("the view of node %d", i), c.agents[i].view(), want)
 		}
-		if h := c.agents[2].Health(); h.JoinFailures.Load() == 0 || c.agents[0].Health().BadKey.Load() == 0 {
-			t.Errorf("the counters of refused packets are %+v", h)
+		if c.agents[0].Health().BadKey.Load() == 0 {
+			t.Error("the refused packets are not counted")
 		}
 	})
 }

@@ -145,6 +145,5 @@ func TestAMessageReachesTheAgentOfANode(t *testing.T) {
 		if err := a.Send(ctx, "node-001", nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 100*time.Millisecond {
 			t.Errorf("after %v, sending to a dead node returns %v", time.Since(start), err)
 		}
-		expect.Equal(t, "failed messages", a.Health().SendFailures.Load(), 3)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"purelb.io/purelb/internal/testing/expect"
@@ -15,7 +16,7 @@ var otherKey = bytes.Repeat([]byte{7}, 32)
 
 func testKeys(t *testing.T, keys ...[]byte) *keyring {
 	t.Helper()
-	r := newKeyring(&Health{}, &strangers{log: slog.New(slog.DiscardHandler), count: new(Counter)})
+	r := newKeyring(&Health{}, &strangers{log: slog.New(slog.DiscardHandler), count: new(atomic.Uint64)})
 	expect.NoError(t, r.set(keys))
 	return r
 }

@@ -3,6 +3,7 @@ package gossip
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 )
 
 // span is the range of versions of the gossip protocol that a process understands. Each
@@ -42,7 +43,7 @@ func later(format, newest byte) bool { return format > newest && format < laterF
 // nothing proves the source address of a packet.
 type strangers struct {
 	log    *slog.Logger
-	count  *Counter
+	count  *atomic.Uint64
 	logged sync.Map
 }
 

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,7 +30,7 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	count := func(d *prometheus.Desc, n *gossip.Counter, labels ...string) {
+	count := func(d *prometheus.Desc, n *atomic.Uint64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n.Load()), labels...)
 	}
 	m.mu.Lock()
@@ -49,7 +50,7 @@ func (m *Membership) Collect(to chan<- prometheus.Metric) {
 	for _, state := range []election.State{election.Alive, election.Dead, election.Left} {
 		gauge(describeMembers, float64(members[state]), state.String())
 	}
-	for reason, n := range map[string]*gossip.Counter{
+	for reason, n := range map[string]*atomic.Uint64{
 		"bad_key": &h.BadKey, "bad_format": &h.BadFormat, "replayed": &h.Replayed, "bad_record": &h.BadRecord, "refused": &h.RefusedStreams,
 		"bad_version": &h.BadVersion, "other_process": &h.OtherProcess,
 	} {
@@ -89,5 +90,5 @@ func (m *Membership) State() any {
 		}
 		nodes = append(nodes, one)
 	}
-	return map[string]any{"runs": true, "members": nodes, "health": g.Health(), "patience": g.Patience().String()}
+	return map[string]any{"runs": true, "members": nodes, "patience": g.Patience().String()}
 }
