@@ -178,8 +178,7 @@ func (g *Gossip) replace(meta []byte) bool {
 // Address returns the address of this node at which the other agents reach it.
 func (g *Gossip) Address() netip.AddrPort { return g.opt.Bind }
 
-// Members returns the known state of all nodes, this one included, sorted by node. Callers
-// share the result and must not change it.
+// Members returns the known state of all nodes, this one included, sorted by node.
 func (g *Gossip) Members() []Member {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -60,7 +60,6 @@ func (p *process) state() election.State {
 type table struct {
 	processes map[string][]*process // by node
 	nodes     map[string]Member
-	shown     []Member // the last result of members; nil after a change
 	// unheard is the number of unheard processes, and unheardSince is when the first of
 	// them became unheard. lost is the last time at which missed heartbeats declared a
 	// process dead.
@@ -158,11 +157,7 @@ func (t *table) judge(node string, now time.Time) bool {
 		return p != best && p.state() != election.Alive && p.gone
 	})
 	t.nodes[node] = m
-	if known && reflect.DeepEqual(old, m) {
-		return false
-	}
-	t.shown = nil
-	return true
+	return !known || !reflect.DeepEqual(old, m)
 }
 
 // preference orders the processes of a node. The greatest process represents the node.
@@ -185,15 +180,11 @@ func (t *table) forget(before time.Time) bool {
 		if m.State != election.Alive && m.Since.Before(before) && !held {
 			delete(t.nodes, node)
 			delete(t.processes, node)
-			t.shown = nil
 		}
 	}
 	return len(t.nodes) < n
 }
 
 func (t *table) members() []Member {
-	if t.shown == nil {
-		t.shown = slices.SortedFunc(maps.Values(t.nodes), func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
-	}
-	return t.shown
+	return slices.SortedFunc(maps.Values(t.nodes), func(a, b Member) int { return strings.Compare(a.Node, b.Node) })
 }
