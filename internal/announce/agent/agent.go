@@ -258,8 +258,9 @@ type Kernel interface {
 	// the MACs of all that answered, for each address. It fails if an answer could have
 	// been missed.
 	Probe(ctx context.Context, link string, addresses []netip.Addr, p announce.Probing) (announce.Answers, error)
-	// Listen returns what other machines say on the wire about the addresses that mine
-	// returns, with their links, until ctx is done. It calls mine in another goroutine.
+	// Listen returns what machines say on the wire about the addresses that mine returns, with
+	// their links, until ctx is done. Another link of this node may be such a machine. It calls
+	// mine in another goroutine.
 	Listen(ctx context.Context, mine func() map[netip.Addr]string) (<-chan announce.Heard, error)
 }
 

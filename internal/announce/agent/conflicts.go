@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,9 +33,11 @@ func (a *Agent) hear(ctx context.Context, h announce.Heard) bool {
 	return a.contest(ctx, time.Now(), h, seen.Agent != nil && seen.Agent.GARP.Enabled)
 }
 
-// claims reports whether h claims an address that had been here for a while.
+// claims reports whether h claims an address that had been here for a while. Another link of this node is no
+// other machine.
 func (a *Agent) claims(h announce.Heard) bool {
-	return a.held.read()[h.Addr] == h.Link && h.At.Sub(a.addresses.Arrived(h.Addr)) >= settling
+	own := slices.ContainsFunc(a.links, func(l announce.Link) bool { return l.MAC == h.MAC })
+	return !own && a.held.read()[h.Addr] == h.Link && h.At.Sub(a.addresses.Arrived(h.Addr)) >= settling
 }
 
 // contest records that another machine claims an address that is here, and reports whether

@@ -54,8 +54,6 @@ type Stack struct {
 	// wire sends frames and receives none.
 	wire     int
 	receiver *receiver
-	// recent is a list of own MACs.
-	recent ownList
 	// marks means that the kernel stores the mark of an address.
 	marks bool
 	// arp reads the ARP settings for all links of the namespace.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,9 +21,9 @@ const (
 	heardRoom = 64
 )
 
-// Listen reports the claims and probes of other stations for our addresses, on the links
-// that carry these addresses. It ignores packets from other links of this node. The channel
-// is closed when ctx is done.
+// Listen reports the claims and probes of stations for our addresses, on the links that carry
+// these addresses. Another link of this node may be such a station. The channel is closed
+// when ctx is done.
 //
 // mine returns our local addresses and their links. Listen calls it for each packet, so it
 // must be fast, and must not use the Stack. Listen notices within a second if mine returns
@@ -31,7 +32,7 @@ const (
 // A slow reader misses packets. If a station keeps claiming an address, a later packet is
 // reported.
 func (s *Stack) Listen(ctx context.Context, mine func() map[netip.Addr]string) (<-chan announce.Heard, error) {
-	l := &listening{stack: s, mine: mine, all: make(chan said, heardRoom), heard: make(chan announce.Heard, heardRoom)}
+	l := &listening{stack: s, mine: mine, heard: make(chan announce.Heard, heardRoom)}
 	l.listener.hear = l.hear
 	if err := l.look(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen: %w", err), s.receiver.remove(&l.listener))
@@ -45,19 +46,18 @@ type listening struct {
 	stack    *Stack
 	mine     func() map[netip.Addr]string
 	listener listener
-	all      chan said
 	heard    chan announce.Heard
-	names    map[int]string // of the links, by index
+	names    atomic.Pointer[map[int]string] // of the links, by index
 }
 
-// hear passes packets about our addresses to run.
+// hear passes a packet on if it came on the link that has the address.
 func (l *listening) hear(w said) {
-	if _, ours := l.mine()[w.addr]; !ours {
+	name := (*l.names.Load())[w.link]
+	if name == "" || l.mine()[w.addr] != name {
 		return
 	}
-	w.at = time.Now()
 	select {
-	case l.all <- w:
+	case l.heard <- announce.Heard{Link: name, Addr: w.addr, MAC: w.mac, Probe: w.probe, At: time.Now()}:
 	default:
 	}
 }
@@ -77,8 +77,6 @@ func (l *listening) run(ctx context.Context) {
 			if err := l.look(ctx); err != nil && ctx.Err() == nil {
 				l.stack.log.WarnContext(ctx, "listening on the wire", "error", err)
 			}
-		case w := <-l.all:
-			l.tell(ctx, w)
 		}
 	}
 }
@@ -111,33 +109,11 @@ func (l *listening) move(scope [2]scope, names map[int]string) error {
 		slices.Sort(now.links)
 		same = same && slices.Equal(now.links, l.listener.scope[family].links) && now.about == l.listener.scope[family].about
 	}
-	l.names = names
+	l.names.Store(&names)
 	if same && !slices.ContainsFunc(l.stack.receiver.sockets, (*packetSocket).lost) {
 		return nil
 	}
 	return l.stack.receiver.add(&l.listener, scope)
-}
-
-// tell passes w on if it came from another station, on the link that has the address.
-func (l *listening) tell(ctx context.Context, w said) {
-	name := l.names[w.link]
-	if name == "" || l.mine()[w.addr] != name || l.isOwn(ctx, w.mac) {
-		return
-	}
-	select {
-	case l.heard <- announce.Heard{Link: name, Addr: w.addr, MAC: w.mac, Probe: w.probe, At: w.at}:
-	default:
-	}
-}
-
-// isOwn reports whether mac is a MAC of this node. The segment may be flooded, so it does not read
-// the links for each packet.
-func (l *listening) isOwn(ctx context.Context, mac [6]byte) bool {
-	own, err := l.stack.recentOwnMACs(ctx)
-	if err != nil {
-		l.stack.log.DebugContext(ctx, "reading the links", "error", err)
-	}
-	return own[mac]
 }
 
 // familyIndex returns the index of the socket for packets about addr.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,11 +59,7 @@ func (s *Stack) probe(ctx context.Context, l link, addrs []netip.Addr, p announc
 	if !l.works() {
 		return nil, errNoCarrier
 	}
-	ownMACs := s.ownMACs
-	if p.Requests {
-		ownMACs = s.recentOwnMACs // such a probe takes no address
-	}
-	own, err := ownMACs(ctx)
+	own, err := s.ownMACs(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read links: %w", err)
 	}
@@ -245,28 +240,6 @@ func (s *Stack) ownMACs(ctx context.Context) (map[[6]byte]bool, error) {
 		}
 	}
 	return own, err
-}
-
-// ownList is what ownMACs returned at the time read.
-type ownList struct {
-	mu   sync.Mutex
-	macs map[[6]byte]bool
-	read time.Time
-}
-
-// recentOwnMACs returns ownMACs as they were at most a second ago, because links change seldom.
-// After an error it also returns the last list.
-func (s *Stack) recentOwnMACs(ctx context.Context) (map[[6]byte]bool, error) {
-	s.recent.mu.Lock()
-	defer s.recent.mu.Unlock()
-	if time.Since(s.recent.read) < lookEvery {
-		return s.recent.macs, nil
-	}
-	macs, err := s.ownMACs(ctx)
-	if err == nil {
-		s.recent.macs, s.recent.read = macs, time.Now()
-	}
-	return s.recent.macs, err
 }
 
 // standstill is the delay at the end of a wait that proves that this process did not run meanwhile.

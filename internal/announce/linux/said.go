@@ -3,20 +3,17 @@ package linux
 import (
 	"encoding/binary"
 	"net/netip"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // said is a packet of a station on a link: a claim that the station has an address. With
 // probe, it is a question of a station that will take the address if no station has it.
-// Listen sets at, the time of arrival.
 type said struct {
 	link  int
 	addr  netip.Addr
 	mac   [6]byte
 	probe bool
-	at    time.Time
 }
 
 // understand parses a packet from this station.
