@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -35,7 +34,7 @@ type NetBox struct {
 	// URL is the URL of the server, for pods and for the client.
 	URL     string
 	control netip.AddrPort
-	http    *http.Client
+	http    http.Client
 }
 
 // StartNetBox builds NetBox from the source tree at root and runs it on a port, with these flags of
@@ -48,7 +47,8 @@ func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint
 		return nil, err
 	}
 	address := netip.AddrPortFrom(m.V4(), port)
-	n := &NetBox{URL: "http://" + address.String() + "/", control: netip.AddrPortFrom(m.V4(), port+1), http: inside(c.Netns(cluster.Client))}
+	n := &NetBox{URL: "http://" + address.String() + "/", control: netip.AddrPortFrom(m.V4(), port+1)}
+	n.http.Transport = wire.Transport(c.Netns(cluster.Client), n.control.String())
 	if n.runs(ctx) {
 		if keep {
 			return n, nil
@@ -80,17 +80,6 @@ func StartNetBox(ctx context.Context, c *cluster.Cluster, root string, port uint
 	go func() { _ = cmd.Wait() }() // reaps the process
 	err = kube.Until(ctx, func() (string, bool) { return "NetBox does not serve; see `lab logs client " + name + "`", n.runs(ctx) })
 	return n, err
-}
-
-// inside returns a client in the network namespace at path.
-func inside(path string) *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
-		err = wire.In(path, func() error {
-			c, err = (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address)
-			return err
-		})
-		return c, err
-	}}}
 }
 
 func (n *NetBox) runs(ctx context.Context) bool {

@@ -97,11 +97,7 @@ func (v *Visitor) visit(after time.Duration) {
 
 // reach opens a connection to the target, and sends a datagram by it if it is one of UDP.
 func (v *Visitor) reach() error {
-	var conn net.Conn
-	err := wire.In(v.path, func() (err error) {
-		conn, err = v.dial()
-		return err
-	})
+	conn, err := v.dial()
 	if err != nil {
 		return err
 	}
@@ -123,13 +119,16 @@ var lastPort atomic.Uint32
 // dial connects to the target. Connection tracking of a node sends the datagrams of one port to one pod for half
 // a minute, also when the pod has gone. So no visit by UDP uses a port that another one had lately.
 func (v *Visitor) dial() (net.Conn, error) {
-	dialer := net.Dialer{Timeout: visitLimit, FallbackDelay: -1}
+	dialer := net.Dialer{Timeout: visitLimit}
+	dial := func() (net.Conn, error) {
+		return wire.Dial(context.Background(), v.path, dialer, v.network, v.target.String())
+	}
 	if v.network != "udp" {
-		return dialer.Dial(v.network, v.target.String())
+		return dial()
 	}
 	for {
 		dialer.LocalAddr = &net.UDPAddr{Port: int(10_000 + lastPort.Add(1)%50_000)}
-		conn, err := dialer.Dial(v.network, v.target.String())
+		conn, err := dial()
 		if !errors.Is(err, unix.EADDRINUSE) {
 			return conn, err
 		}

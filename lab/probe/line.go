@@ -53,15 +53,11 @@ func (t Talk) String() string {
 // Dial opens a connection to target from the network namespace at path, and sends
 // one line in every interval, until Stop.
 func Dial(ctx context.Context, path string, target netip.AddrPort, interval time.Duration) (*Line, error) {
-	l := &Line{}
-	err := wire.In(path, func() (err error) {
-		l.conn, err = (&net.Dialer{Timeout: patience, FallbackDelay: -1}).DialContext(ctx, "tcp", target.String())
-		return err
-	})
+	conn, err := wire.Dial(ctx, path, net.Dialer{Timeout: patience}, "tcp", target.String())
 	if err != nil {
 		return nil, err
 	}
-	l.reader = bufio.NewReader(l.conn)
+	l := &Line{conn: conn, reader: bufio.NewReader(conn)}
 	_ = l.conn.SetReadDeadline(time.Now().Add(patience)) // fails only on a closed socket, on which the next call fails too
 	if l.Server, err = l.reader.ReadString('\n'); err != nil {
 		_ = l.conn.Close()

@@ -29,20 +29,11 @@ const patience = 10 * time.Second
 func Get(ctx context.Context, path string, target netip.AddrPort) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (c net.Conn, err error) {
-		// A literal address needs no resolver, and is dialed on this goroutine. So the socket is in
-		// the namespace.
-		err = wire.In(path, func() error {
-			c, err = (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, network, address)
-			return err
-		})
-		return c, err
-	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+target.String()+"/", nil)
 	if err != nil {
 		return "", err
 	}
-	answer, err := (&http.Client{Transport: transport}).Do(request)
+	answer, err := (&http.Client{Transport: wire.Transport(path, target.String())}).Do(request)
 	if err != nil {
 		return "", err
 	}
@@ -83,14 +74,11 @@ func (r Result) String() string {
 // Start probes target from the network namespace at path, once in every interval and from one
 // socket, until Stop.
 func Start(ctx context.Context, path string, target netip.AddrPort, interval time.Duration) (*Probe, error) {
-	p := &Probe{}
-	err := wire.In(path, func() (err error) {
-		p.conn, err = net.Dial("udp", target.String())
-		return err
-	})
+	conn, err := wire.Dial(ctx, path, net.Dialer{}, "udp", target.String())
 	if err != nil {
 		return nil, fmt.Errorf("probe %s: %w", target, err)
 	}
+	p := &Probe{conn: conn}
 	if err := deepen(p.conn.(*net.UDPConn)); err != nil {
 		_ = p.conn.Close()
 		return nil, fmt.Errorf("probe %s: %w", target, err)
