@@ -14,7 +14,6 @@ import (
 	"purelb.io/purelb/lab/internal/forward"
 	"purelb.io/purelb/lab/internal/image"
 	"purelb.io/purelb/lab/internal/machine"
-	"purelb.io/purelb/lab/internal/registry"
 	"purelb.io/purelb/lab/internal/spec"
 	"purelb.io/purelb/lab/internal/state"
 )
@@ -37,7 +36,10 @@ func part(args int, f func([]string) error) func(context.Context, []string) erro
 }
 
 func serveRegistry(a []string) error {
-	return http.ListenAndServe(a[0], registry.Handler(image.Store{Dir: a[1]}))
+	if err := os.MkdirAll(a[1], 0o755); err != nil {
+		return err
+	}
+	return http.ListenAndServe(a[0], image.Registry(a[1]))
 }
 
 // serveForward uses the socket that the machine was started with.

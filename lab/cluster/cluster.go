@@ -123,15 +123,15 @@ func (c *Cluster) Netns(machine string) string { return c.net().Netns(machine) }
 
 func (c *Cluster) net() wire.Net { return wire.Net(c.Spec.State.Netns()) }
 
-// AddImage makes an image of one static program, which is also its entry point. Every node can pull
-// it at once by this name, from any registry.
-func (c *Cluster) AddImage(name, program string) (digest string, err error) {
-	n, err := image.ParseName(name)
+// AddImage makes an image of static programs. Its command is the first program, with the paths of the
+// others as arguments. Every node can pull it at once by this name, from any registry.
+func (c *Cluster) AddImage(ctx context.Context, name string, programs ...string) (digest string, err error) {
+	img, err := image.New(programs...)
 	if err != nil {
 		return "", err
 	}
-	to := "/" + filepath.Base(program)
-	return c.Images().Put(n, image.Image{Entry: []string{to}, Files: []image.File{{From: program, To: to}}})
+	registry := fmt.Sprintf("127.0.0.1:%d", spec.RegistryPort)
+	return image.Push(ctx, wire.Transport(c.Netns(ControlPlane), registry), name, img)
 }
 
 // BuildImage compiles a program of the module in a folder, and adds its image. The name of the image
@@ -151,12 +151,9 @@ func (c *Cluster) BuildImage(ctx context.Context, module, pkg string) (image str
 		return "", err
 	}
 	image = fmt.Sprintf("registry.lab/%s:%.6x", filepath.Base(pkg), sha256.Sum256(binary))
-	_, err = c.AddImage(image, program)
+	_, err = c.AddImage(ctx, image, program)
 	return image, err
 }
-
-// Images is the store of the registry.
-func (c *Cluster) Images() image.Store { return image.Store{Dir: c.Spec.State.Images()} }
 
 // SetRoute adds routes to a prefix through all gateways at equal cost. The machine is usually the
 // router.

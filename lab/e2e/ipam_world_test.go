@@ -17,7 +17,6 @@ import (
 
 	"purelb.io/purelb/lab/backend"
 	"purelb.io/purelb/lab/internal/build"
-	"purelb.io/purelb/lab/internal/image"
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
 )
@@ -124,19 +123,14 @@ func (b backends) end(t *testing.T) {
 // respawning makes an image of the allocator that restarts a killed allocator at once. It builds the
 // programs in dir.
 func respawning(ctx context.Context, dir string) (digest string, err error) {
-	img := image.Image{Entry: []string{"/respawn", "/allocator"}}
-	for program, source := range map[string]string{"allocator": lab.tree.Root, "respawn": filepath.Join(lab.tree.Root, "lab")} {
-		to := filepath.Join(dir, program)
-		if err := build.Program(ctx, source, "./cmd/"+program, to); err != nil {
-			return "", err
-		}
-		img.Files = append(img.Files, image.File{From: to, To: "/" + program})
-	}
-	name, err := image.ParseName(product.Repository + "/allocator:respawning")
-	if err != nil {
+	respawn, allocator := filepath.Join(dir, "respawn"), filepath.Join(dir, "allocator")
+	if err := build.Program(ctx, filepath.Join(lab.tree.Root, "lab"), "./cmd/respawn", respawn); err != nil {
 		return "", err
 	}
-	return lab.Images().Put(name, img)
+	if err := build.Program(ctx, lab.tree.Root, "./cmd/allocator", allocator); err != nil {
+		return "", err
+	}
+	return lab.AddImage(ctx, product.Repository+"/allocator:respawning", respawn, allocator)
 }
 
 // backed is the world of an IPAM test.

@@ -30,7 +30,7 @@ func (w *world) metalLB() metalLB {
 		image := "quay.io/metallb/" + strings.TrimPrefix(name, "metallb-")
 		_, version, _ := strings.Cut(rest, "image: "+image+":")
 		version, _, _ = strings.Cut(version, "\n")
-		if _, err := lab.AddImage(image+":"+version, filepath.Join(programs, name)); err != nil {
+		if _, err := lab.AddImage(w.ctx, image+":"+version, filepath.Join(programs, name)); err != nil {
 			w.t.Fatal(err)
 		}
 	}

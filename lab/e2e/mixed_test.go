@@ -74,7 +74,7 @@ func (w *world) earlierAgent() (image string) {
 		w.t.Fatal(err)
 	}
 	image = product.Repository + "/lbnodeagent:before-" + commit[:min(len(commit), 12)]
-	if _, err := lab.AddImage(image, program); err != nil {
+	if _, err := lab.AddImage(w.ctx, image, program); err != nil {
 		w.t.Fatal(err)
 	}
 	return image

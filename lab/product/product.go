@@ -35,10 +35,9 @@ const (
 // Programs are the product's programs that run in the cluster. Each has an image of the same name.
 var Programs = []string{"allocator", "lbnodeagent", "k8gobgp"}
 
-// Images stores an image that consists of one static binary, so that the cluster's nodes can pull
-// it.
+// Images stores an image of static programs, so that the cluster's nodes can pull it.
 type Images interface {
-	AddImage(name, program string) (digest string, err error)
+	AddImage(ctx context.Context, name string, programs ...string) (digest string, err error)
 }
 
 // Tree is a checkout of the product's source.
@@ -99,7 +98,7 @@ func (t Tree) Install(ctx context.Context, images Images, kubeconfig string, val
 	}
 	for _, p := range Programs {
 		name := fmt.Sprintf("%s/%s:%s", Repository, p, tag)
-		if _, err := images.AddImage(name, filepath.Join(dir, p)); err != nil {
+		if _, err := images.AddImage(ctx, name, filepath.Join(dir, p)); err != nil {
 			return fmt.Errorf("image of %s: %w", p, err)
 		}
 	}

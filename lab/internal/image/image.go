@@ -1,203 +1,79 @@
-// Package image makes container images of one layer from files, and stores them for the registry.
-// The same files give the same digest.
+// Package image makes container images of static programs, and is the registry from which the nodes
+// pull them. The same programs give the same digest.
 package image
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
+	"bytes"
+	"context"
 	"fmt"
-	"io"
-	"os"
+	"net/http"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"purelb.io/purelb/release/layer"
 )
 
-// Media types, as in the OCI image specification.
-const (
-	Manifest = "application/vnd.oci.image.manifest.v1+json"
-	config   = "application/vnd.oci.image.config.v1+json"
-	content  = "application/vnd.oci.image.layer.v1.tar"
-)
-
-// Image has the content of an image.
-type Image struct {
-	Entry []string // the program and its first arguments
-	Files []File
-}
-
-// File is a file or folder of the host, and its path in the image.
-type File = layer.File
-
-// Name is the name of an image without the registry, because in the lab every registry has every
-// image.
-type Name struct {
-	Repository, Tag string
-}
-
-// ParseName reads REPOSITORY[:TAG] or REGISTRY/REPOSITORY[:TAG].
-func ParseName(s string) (Name, error) {
-	repo, tag := s, "latest"
-	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, '/') {
-		repo, tag = s[:i], s[i+1:]
+// New makes an image of static programs. Its command is the first program, with the paths of the others
+// as arguments. The layer is not compressed, because it never leaves this machine.
+func New(programs ...string) (v1.Image, error) {
+	var (
+		command []string
+		files   []layer.File
+		content bytes.Buffer
+	)
+	for _, program := range programs {
+		to := "/" + filepath.Base(program)
+		command, files = append(command, to), append(files, layer.File{From: program, To: to})
 	}
-	if host, rest, ok := strings.Cut(repo, "/"); ok && (strings.ContainsAny(host, ".:") || host == "localhost") {
-		repo = rest
+	if err := layer.Write(&content, files); err != nil {
+		return nil, err
 	}
-	repo = strings.TrimPrefix(repo, "library/")
-	n := Name{repo, tag}
-	if !n.valid() {
-		return Name{}, fmt.Errorf("%q is no image name: want something like example/app:v1", s)
-	}
-	return n, nil
-}
-
-// valid also refuses names that lead outside of the store's directory.
-func (n Name) valid() bool {
-	ok := func(part string) bool {
-		return part != "" && part[0] != '.' && !strings.ContainsFunc(part, func(r rune) bool {
-			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", r)
-		})
-	}
-	parts := append(strings.Split(n.Repository, "/"), n.Tag)
-	return !slices.ContainsFunc(parts, func(p string) bool { return !ok(p) })
-}
-
-func (n Name) String() string { return n.Repository + ":" + n.Tag }
-
-// Store is a directory of images. It has blobs by their digest, and for every name a file with the
-// digest of its manifest.
-type Store struct{ Dir string }
-
-// Put makes the image and gives it the name. It returns the digest.
-func (s Store) Put(n Name, img Image) (digest string, err error) {
-	if err := os.MkdirAll(filepath.Join(s.Dir, "blobs"), 0o755); err != nil {
-		return "", err
-	}
-	digest, err = s.build(img)
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	img, err := mutate.AppendLayers(base, static.NewLayer(content.Bytes(), types.OCIUncompressedLayer))
 	if err != nil {
-		return "", fmt.Errorf("image %s: %w", n, err)
+		return nil, err
 	}
-	return digest, s.Tag(n, digest)
-}
-
-// Add stores the content of r under its digest, and returns the digest.
-func (s Store) Add(r io.Reader) (digest string, err error) {
-	if err := os.MkdirAll(filepath.Join(s.Dir, "blobs"), 0o755); err != nil {
-		return "", err
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
 	}
-	d, err := s.blob("", func(w io.Writer) error {
-		_, err := io.Copy(w, r)
-		return err
-	})
-	return d.Digest, err
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.Config = v1.Config{Entrypoint: command, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, WorkingDir: "/"}
+	return mutate.ConfigFile(img, config)
 }
 
-// Digest returns the digest of the manifest with this name.
-func (s Store) Digest(n Name) (string, error) {
-	b, err := os.ReadFile(s.tagFile(n))
-	return string(b), err
-}
-
-// Open opens the blob with the digest.
-func (s Store) Open(digest string) (*os.File, error) {
-	hash, ok := strings.CutPrefix(digest, "sha256:")
-	if _, err := hex.DecodeString(hash); !ok || err != nil {
-		return nil, fmt.Errorf("%q is no digest: %w", digest, os.ErrNotExist)
-	}
-	return os.Open(filepath.Join(s.Dir, "blobs", hash))
-}
-
-// MediaType returns the type of a manifest. Without a type in the manifest, it is the type of an
-// image.
-func (s Store) MediaType(digest string) string {
-	var manifest struct{ MediaType string }
-	if blob, err := s.Open(digest); err == nil {
-		defer blob.Close()
-		_ = json.NewDecoder(blob).Decode(&manifest)
-	}
-	return cmp.Or(manifest.MediaType, Manifest)
-}
-
-type descriptor struct {
-	MediaType string `json:"mediaType"`
-	Digest    string `json:"digest"`
-	Size      int64  `json:"size"`
-}
-
-type object = map[string]any
-
-func (s Store) build(img Image) (string, error) {
-	files, err := s.blob(content, func(w io.Writer) error { return layer.Write(w, img.Files) })
+// Push gives an image to the registry that transport leads to, and returns its digest.
+func Push(ctx context.Context, transport http.RoundTripper, to string, img v1.Image) (digest string, err error) {
+	tag, err := name.NewTag(to, name.Insecure)
 	if err != nil {
 		return "", err
 	}
-	conf, err := s.json(config, object{
-		"architecture": runtime.GOARCH,
-		"os":           "linux",
-		"config": object{
-			"Entrypoint": img.Entry,
-			"Env":        []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
-			"WorkingDir": "/",
-		},
-		"rootfs": object{"type": "layers", "diff_ids": []string{files.Digest}},
+	if err := remote.Write(tag, img, remote.WithContext(ctx), remote.WithTransport(transport)); err != nil {
+		return "", fmt.Errorf("image %s: %w", tag, err)
+	}
+	hash, err := img.Digest()
+	return hash.String(), err
+}
+
+// Registry accepts images and charts, and serves them under the name of every registry. Their blobs are
+// files in dir. Their names are lost when it ends.
+//
+// A container runtime resumes a pull with a range of no end, which the library refuses. Without a range the
+// runtime gets the whole blob, and skips what it has.
+func Registry(dir string) http.Handler {
+	library := registry.New(registry.WithBlobHandler(registry.NewDiskBlobHandler(dir)))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("Range")
+		library.ServeHTTP(w, r)
 	})
-	if err != nil {
-		return "", err
-	}
-	manifest, err := s.json(Manifest, object{
-		"schemaVersion": 2, "mediaType": Manifest, "config": conf, "layers": []descriptor{files},
-	})
-	return manifest.Digest, err
-}
-
-func (s Store) json(mediaType string, v any) (descriptor, error) {
-	return s.blob(mediaType, func(w io.Writer) error {
-		b, err := json.Marshal(v)
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(b)
-		return err
-	})
-}
-
-// blob stores the output of f under its digest.
-func (s Store) blob(mediaType string, f func(io.Writer) error) (descriptor, error) {
-	tmp, err := os.CreateTemp(s.Dir, "new-")
-	if err != nil {
-		return descriptor{}, err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	hash := sha256.New()
-	err = f(io.MultiWriter(tmp, hash))
-	size, err2 := tmp.Seek(0, io.SeekCurrent)
-	if err := errors.Join(err, err2, tmp.Close()); err != nil {
-		return descriptor{}, err
-	}
-	sum := hex.EncodeToString(hash.Sum(nil))
-	err = os.Rename(tmp.Name(), filepath.Join(s.Dir, "blobs", sum))
-	return descriptor{MediaType: mediaType, Digest: "sha256:" + sum, Size: size}, err
-}
-
-// Tag gives the manifest with the digest a name.
-func (s Store) Tag(n Name, digest string) error {
-	file := s.tagFile(n)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(file+".new", []byte(digest), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
-}
-
-func (s Store) tagFile(n Name) string {
-	return filepath.Join(s.Dir, "names", filepath.FromSlash(n.Repository), ":"+n.Tag)
 }

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"purelb.io/purelb/lab/cluster"
-	"purelb.io/purelb/lab/internal/image"
 	"purelb.io/purelb/lab/internal/spec"
 	"purelb.io/purelb/lab/internal/state"
 	"purelb.io/purelb/lab/internal/topology"
@@ -50,11 +49,10 @@ func start(ctx context.Context, dir state.Dir, bin string, o Options) error {
 	return nil
 }
 
-// ground makes what programs need: keys, images, and the machines themselves.
+// ground makes what programs need: keys, and the machines themselves.
 func ground(ctx context.Context, c *cluster.Cluster) error {
 	g, _ := errgroup.WithContext(ctx)
 	g.Go(func() error { return keys(c) })
-	g.Go(func() error { return images(c) })
 	g.Go(func() error { return machines(c) })
 	return g.Wait()
 }
@@ -98,6 +96,7 @@ func foundation(ctx context.Context, c *cluster.Cluster, t *timer) error {
 
 func nodes(ctx context.Context, c *cluster.Cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return images(ctx, c) })
 	g.Go(func() error { return c.Put(ctx, c.Spec.DNS()) })
 	for _, n := range c.Nodes() {
 		g.Go(func() error {
@@ -111,18 +110,13 @@ func nodes(ctx context.Context, c *cluster.Cluster) error {
 }
 
 // images puts the lab's own images into the registry.
-func images(c *cluster.Cluster) error {
+func images(ctx context.Context, c *cluster.Cluster) error {
 	for program, names := range map[string][]string{
 		"pause": {spec.PauseImage},
 		"echo":  {"lab/echo:latest", "lab/echo:1"},
 	} {
 		for _, name := range names {
-			n, err := image.ParseName(name)
-			if err != nil {
-				return err
-			}
-			file := image.File{From: filepath.Join(c.Spec.Bin, program), To: "/" + program}
-			if _, err := c.Images().Put(n, image.Image{Entry: []string{file.To}, Files: []image.File{file}}); err != nil {
+			if _, err := c.AddImage(ctx, name, filepath.Join(c.Spec.Bin, program)); err != nil {
 				return err
 			}
 		}
