@@ -25,7 +25,7 @@ const writesPerMinute = 8
 
 func TestServicesOfAnotherControllerStayWithIt(t *testing.T) {
 	w := newWorld(t)
-	o, h, wires := w.otherController(""), w.history(), w.wires()
+	o, h, wires := w.otherController(), w.history(), w.wires()
 	resume := w.stopAllocator()
 	o.start()
 	groupOf := map[string]string{"theirs-1": "local", "theirs-2": "local", "theirs-3": "remote", "ours-1": "local", "ours-2": "remote"}
@@ -50,7 +50,7 @@ func TestServicesOfAnotherControllerStayWithIt(t *testing.T) {
 	wires.bare()
 
 	began := time.Now()
-	o.removeRanges()
+	o.removeAddresses()
 	for _, name := range theirs {
 		w.until(patience, "the other controller has cleared "+name, func() bool {
 			return slices.ContainsFunc(h.of(name, otherWriter), func(s state) bool { return len(s.shows) == 0 })
@@ -108,7 +108,7 @@ func TestAContestIsReportedThrottledAndEnds(t *testing.T) {
 	had := w.classless(names)
 	w.servesOurs("ours")
 	ours := kube.Addresses(w.service("ours"))
-	o, h, wires := w.otherController(""), w.history(), w.wires()
+	o, h, wires := w.otherController(), w.history(), w.wires()
 	began := time.Now()
 	o.start()
 	for _, name := range names {
@@ -146,7 +146,7 @@ func TestRestartsDuringAContestAnnounceNoForeignAddress(t *testing.T) {
 	w := newWorld(t)
 	names := []string{"local", "remote"}
 	had := w.classless(names)
-	o, h, wires := w.otherController(""), w.history(), w.wires()
+	o, h, wires := w.otherController(), w.history(), w.wires()
 	began := time.Now()
 	o.start()
 	for _, name := range names {
@@ -155,7 +155,7 @@ func TestRestartsDuringAContestAnnounceNoForeignAddress(t *testing.T) {
 	w.restartAllocator()
 	o.restart()
 	w.servesOurs("fresh")
-	o.removeRanges()
+	o.removeAddresses()
 	for _, name := range names {
 		n := len(h.of(name, otherWriter))
 		w.until(patience, "the other controller clears "+name, func() bool {
@@ -217,7 +217,7 @@ func TestClassesDivideTheServicesOfACluster(t *testing.T) {
 	w.apply(plain("left", 80, "purelb.io/service-group: remote"))
 	left := w.addresses("left", 1)
 	takeAll := w.defaultAnnouncer("none")
-	o, h, wires := w.otherController(""), w.history(), w.wires()
+	o, h, wires := w.otherController(), w.history(), w.wires()
 	w.servesOurs("first")
 	h.always("left", left)
 	o.start()

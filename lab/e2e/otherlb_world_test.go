@@ -6,71 +6,72 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/kube"
-	"purelb.io/purelb/lab/otherlb"
 	"purelb.io/purelb/lab/router"
 )
 
-// otherRanges are the addresses of the other controller: two of the nodes' segment, and some of no
-// segment. An agent would put the first two on eth0, and the others on kube-lb0.
-const (
-	otherSegment = "172.30.250.220-172.30.250.221"
-	otherRanges  = otherSegment + ", 203.0.113.1-203.0.113.99"
-)
+// otherWriter is the field manager of the other controller.
+const otherWriter = "otherlb"
 
-// isOthers reports whether the address is in the ranges of the other controller.
+// writesOfOther is the annotation in which the other controller counts its writes to a Service.
+const writesOfOther = "otherlb.lab/writes"
+
+// otherSegment are addresses of the other controller in the segment of the nodes. An agent would put them on eth0,
+// and its other addresses, which are in no segment, on kube-lb0.
+const otherSegment = "172.30.250.220-172.30.250.221"
+
+// isOthers reports whether an address belongs to the other controller.
 func isOthers(a netip.Addr) bool {
 	return netip.MustParsePrefix("172.30.250.220/31").Contains(a) || netip.MustParsePrefix("203.0.113.0/24").Contains(a)
 }
 
-// otherController is the second load balancer controller of a test.
+// otherController is a second load balancer controller. It serves Services without a class, and announces nothing.
+// It treats statuses as MetalLB's controller does: it replaces an address that is not its own, whichever program
+// gave it, when it starts and after each change.
 type otherController struct {
 	*world
-	image, class string
+	running *following
+	empty   bool                  // it has no addresses any more
+	gave    map[string]netip.Addr // by the name of the Service
 }
 
-// otherController installs the second controller for Services of a class, or without a class. It
-// does not start the controller.
-func (w *world) otherController(class string) *otherController {
+// otherController returns the second controller, which does not run yet.
+func (w *world) otherController() *otherController {
 	w.t.Helper()
 	w.expect("statusContested")
-	source, err := build.Source()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	image, err := lab.BuildImage(w.ctx, source, "./cmd/otherlb")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	o := &otherController{w, image, class}
-	documents := []string{otherlb.Rights(namespace), otherlb.Ranges(namespace, otherRanges), otherlb.Deployment(namespace, image, class, 0)}
-	w.apply(documents...)
-	w.t.Cleanup(func() { w.remove(documents...) })
+	o := &otherController{world: w, gave: map[string]netip.Addr{}}
+	w.t.Cleanup(o.stop)
 	return o
 }
 
-// start runs the other controller. It returns when the controller has read every Service.
+// start runs the other controller. It returns when the controller has handled every Service.
 func (o *otherController) start() {
 	o.t.Helper()
-	o.apply(otherlb.Deployment(namespace, o.image, o.class, 1))
-	o.deploymentReady(otherlb.Name)
+	o.running = o.followServices(o.serve)
 }
 
+// stop ends the other controller, if it runs.
 func (o *otherController) stop() {
 	o.t.Helper()
-	o.apply(otherlb.Deployment(namespace, o.image, o.class, 0))
-	o.until(2*patience, "the other controller has ended", func() bool { return len(o.pods(otherlb.Name)) == 0 })
+	if o.running == nil {
+		return
+	}
+	if err := o.running.end(); err != nil {
+		o.t.Error(err)
+	}
+	o.running = nil
 }
 
 func (o *otherController) restart() {
@@ -79,11 +80,51 @@ func (o *otherController) restart() {
 	o.start()
 }
 
-// removeRanges removes the ranges of the other controller. The controller then clears the addresses
-// of all its Services.
-func (o *otherController) removeRanges() {
+// removeAddresses restarts the other controller without addresses. It then clears the statuses of all its Services.
+func (o *otherController) removeAddresses() {
 	o.t.Helper()
-	o.remove(otherlb.Ranges(namespace, ""))
+	o.stop()
+	o.empty = true
+	o.start()
+}
+
+// serve gives the status of a Service the address that the other controller wants.
+func (o *otherController) serve(event watch.EventType, svc *corev1.Service) {
+	if event == watch.Deleted || svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.Spec.LoadBalancerClass != nil {
+		return
+	}
+	var want []netip.Addr
+	if !o.empty {
+		want = []netip.Addr{o.address(svc.Name)}
+	}
+	if slices.Equal(kube.Addresses(svc), want) {
+		return
+	}
+	svc.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+	for _, a := range want {
+		svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: a.String()})
+	}
+	writes, _ := strconv.Atoi(svc.Annotations[writesOfOther])
+	metav1.SetMetaDataAnnotation(&svc.ObjectMeta, writesOfOther, strconv.Itoa(writes+1))
+	err := o.Status().Update(o.ctx, svc, client.FieldOwner(otherWriter))
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // a newer state of the Service follows
+		o.t.Errorf("the other controller writes to %s: %v", svc.Name, err)
+	}
+}
+
+// address returns the address of a Service: that which it has, or the lowest that no Service had.
+func (o *otherController) address(service string) netip.Addr {
+	if _, had := o.gave[service]; !had {
+		a := netip.MustParseAddr("203.0.113.1")
+		if len(o.gave) < 2 {
+			a = netip.MustParseAddr("172.30.250.220")
+		}
+		for slices.Contains(slices.Collect(maps.Values(o.gave)), a) {
+			a = a.Next()
+		}
+		o.gave[service] = a
+	}
+	return o.gave[service]
 }
 
 // stopAllocator ends the allocator until the test calls resume.
@@ -96,7 +137,6 @@ func (w *world) stopAllocator() (resume func()) {
 const (
 	allocatorWriter = "purelb-allocator"
 	agentWriter     = "lbnodeagent"
-	otherWriter     = otherlb.Name
 	testWriter      = "the test"
 )
 
@@ -157,12 +197,12 @@ func (h *history) see(event watch.EventType, svc *corev1.Service) {
 // counts its writes in an annotation. The test writes the spec and the annotations of users. Agents
 // write only the announcing annotations.
 func writerOf(before, after *corev1.Service) string {
-	const count, announcing = "otherlb.lab/writes", "purelb.io/announcing-"
+	const announcing = "purelb.io/announcing-"
 	changed := func(annotation string) bool { return before.Annotations[annotation] != after.Annotations[annotation] }
 	switch {
 	case before == nil, before.Generation != after.Generation, changed("purelb.io/service-group"), changed("purelb.io/addresses"):
 		return testWriter
-	case changed(count):
+	case changed(writesOfOther):
 		return otherWriter
 	}
 	onlyWho := reflect.DeepEqual(before.Status, after.Status) &&
