@@ -8,15 +8,15 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/bgp/peering"
 )
 
-// targets returns the kernel routes for wanted, and a problem for each wanted route that is
-// impossible or incomplete. If a next hop is not on a link of this node, the hop has the gateway
-// on the path to that next hop.
-func (k *Kernel) targets(ctx context.Context, wanted []Route) ([]route, []Problem, error) {
+// targets returns the kernel routes for wanted, and says of each wanted route whether it is possible and
+// complete. If a next hop is not on a link of this node, the hop has the gateway on the path to that next hop.
+func (k *Kernel) targets(ctx context.Context, wanted []Route) ([]route, []peering.Exported, error) {
 	r := resolver{kernel: k, answers: make(map[netip.Addr]answer)}
-	var problems []Problem
-	all := make([]route, 0, len(wanted))
+	all, exported := make([]route, 0, len(wanted)), make([]peering.Exported, 0, len(wanted))
 	for _, w := range wanted {
 		t := route{
 			place:    place{table: w.Table, prefix: w.Prefix, metric: w.Metric},
@@ -29,16 +29,16 @@ func (k *Kernel) targets(ctx context.Context, wanted []Route) ([]route, []Proble
 				return nil, nil, err
 			}
 		}
+		e := peering.Exported{Prefix: w.Prefix, Table: w.Table, Metric: w.Metric, Installed: len(t.hops) > 0}
 		if wrong != nil {
-			p := t.problem(wrong)
-			p.Installed = len(t.hops) > 0
-			problems = append(problems, p)
+			e.Reason = wrong.Error()
 		}
-		if len(t.hops) > 0 {
+		exported = append(exported, e)
+		if e.Installed {
 			all = append(all, t)
 		}
 	}
-	return all, problems, nil
+	return all, exported, nil
 }
 
 // check reports what is wrong with w, regardless of other routes.

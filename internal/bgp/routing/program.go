@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
@@ -28,17 +28,7 @@ type Route struct {
 	ValidateNextHop bool
 }
 
-// Problem says why a route is not in the kernel as wanted. With Installed, only some of its
-// next hops are missing.
-type Problem struct {
-	Prefix    netip.Prefix
-	Table     uint32
-	Metric    uint32
-	Installed bool
-	Err       error
-}
-
-// Errors of routes that this package refuses.
+// Reasons why a route is not in the kernel, and the error of Program beside another speaker.
 var (
 	ErrUnreachable = errors.New("next hop unreachable")
 	ErrOccupied    = errors.New("a route of another program is in its place")
@@ -58,9 +48,9 @@ var (
 // The mark does not tell the routes of two speakers in one network namespace apart. So the second one gets
 // ErrNotAlone, or does nothing if it wants no routes.
 //
-// Each route that Program cannot add is a problem, and it programs the other routes. After an
-// error, part of the changes may be done.
-func (k *Kernel) Program(ctx context.Context, wanted []Route, keep bool) ([]Problem, error) {
+// It returns what became of each wanted route, in their order. A route that is in the kernel and has a Reason
+// lacks some of its next hops. After an error, part of the changes may be done.
+func (k *Kernel) Program(ctx context.Context, wanted []Route, keep bool) ([]peering.Exported, error) {
 	if alone, err := k.claim(len(wanted) > 0); err != nil || !alone {
 		return nil, err
 	}
@@ -68,31 +58,34 @@ func (k *Kernel) Program(ctx context.Context, wanted []Route, keep bool) ([]Prob
 	if err != nil {
 		return nil, err
 	}
-	targets, problems, err := k.targets(ctx, wanted)
+	targets, exported, err := k.targets(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
 	changes, removals, occupied := difference(targets, found)
+	refused := map[place]error{}
+	for _, r := range occupied {
+		refused[r.place] = ErrOccupied
+	}
 	for i, err := range k.carryOut(ctx, changes) {
 		if errors.Is(err, unix.EEXIST) {
-			occupied = append(occupied, changes[i].route)
+			refused[changes[i].route.place] = ErrOccupied
 		} else if err != nil {
-			problems = append(problems, changes[i].route.problem(fmt.Errorf("%s route: %w", changes[i].do, err)))
+			refused[changes[i].route.place] = fmt.Errorf("%s route: %w", changes[i].do, err)
 		}
 	}
-	for _, r := range occupied {
-		problems = append(problems, r.problem(ErrOccupied))
+	for i, e := range exported {
+		if err := refused[place{e.Table, e.Prefix, e.Metric}]; err != nil {
+			exported[i].Installed, exported[i].Reason = false, err.Error()
+		}
 	}
-	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Table, b.Table), a.Prefix.Compare(b.Prefix), cmp.Compare(a.Metric, b.Metric))
-	})
 	if keep {
-		return problems, nil
+		return exported, nil
 	}
 	if err := k.remove(ctx, removals); err != nil || len(wanted) > 0 {
-		return problems, err
+		return exported, err
 	}
-	return problems, k.release()
+	return exported, k.release()
 }
 
 // release lets another process write learned routes, because this one has none.
@@ -211,8 +204,4 @@ func difference(wanted, found []route) (changes, removals []step, occupied []rou
 		removals = append(removals, step{remove, r})
 	}
 	return changes, removals, occupied
-}
-
-func (r route) problem(err error) Problem {
-	return Problem{Prefix: r.prefix, Table: r.table, Metric: r.metric, Err: err}
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/rtnetlink"
 )
 
@@ -77,20 +78,25 @@ func (s space) table(t testing.TB, table string) string {
 	return strings.Join(out, "")
 }
 
-// program programs wanted.
-func program(t testing.TB, k *Kernel, wanted ...Route) []Problem {
+// program programs wanted, and returns the routes that are not there as wanted.
+func program(t testing.TB, k *Kernel, wanted ...Route) []peering.Exported {
 	t.Helper()
-	problems, err := k.Program(t.Context(), wanted, false)
+	exported, err := k.Program(t.Context(), wanted, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return problems
+	return unlike(exported)
 }
 
-func show(problems []Problem) string {
+// unlike returns the routes that are not in the kernel as wanted.
+func unlike(exported []peering.Exported) []peering.Exported {
+	return slices.DeleteFunc(exported, func(e peering.Exported) bool { return e.Reason == "" })
+}
+
+func show(problems []peering.Exported) string {
 	var b strings.Builder
 	for _, p := range problems {
-		fmt.Fprintf(&b, "%s table %d metric %d installed %v: %v\n", p.Prefix, p.Table, p.Metric, p.Installed, p.Err)
+		fmt.Fprintf(&b, "%s table %d metric %d installed %v: %s\n", p.Prefix, p.Table, p.Metric, p.Installed, p.Reason)
 	}
 	return b.String()
 }
@@ -301,11 +307,11 @@ func TestEachImpossibleRouteIsAProblem(t *testing.T) {
 198.51.100.10/32 table 254 metric 20 installed false: next hop unreachable: fe80::fe%eth9: the interface is down or gone
 198.51.100.11/32 table 254 metric 20 installed false: next hop 0.0.0.0 is not the address of a neighbor
 198.51.100.12/32 table 254 metric 20 installed false: add route: Nexthop has invalid gateway (network is unreachable)
+198.51.100.14/32 table 255 metric 20 installed false: the local table is the kernel's
 2001:db8:f::1/128 table 254 metric 20 installed false: next hop 192.0.2.254: an IPv6 route cannot have an IPv4 next hop
 2001:db8:f::2/128 table 254 metric 20 installed false: next hop ::ffff:192.0.2.254 is not the address of a neighbor
 2001:db8:f::3/128 table 254 metric 20 installed false: next hop unreachable: 2001:db8:f::3
 2001:db8:f::5/128 table 254 metric 20 installed false: next hop unreachable: 2001:db8:2::1
-198.51.100.14/32 table 255 metric 20 installed false: the local table is the kernel's
 `)
 	equal(t, s.table(t, "254"), `10.1.0.0/16 via 192.0.2.254 dev eth0
 10.2.0.0/16 via 192.0.2.254 dev eth0 proto 186 metric 20

@@ -8,7 +8,6 @@ import (
 
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/peering"
-	"purelb.io/purelb/internal/bgp/routing"
 )
 
 // exports is the state of writing learned routes to the kernel.
@@ -18,7 +17,9 @@ type exports struct {
 	protocol  int
 	dampening time.Duration
 
-	done exported
+	// done are the routes that were to be in the kernel last, and failure is why that failed.
+	done    []peering.Exported
+	failure string
 	// ruled says that a decision has set the rules at least once.
 	ruled bool
 	// since is when this process began. heard says that neighbors have sent all their routes since then.
@@ -42,13 +43,6 @@ func allComplete(state peering.State, there []peering.NeighborStatus) bool {
 	return !slices.ContainsFunc(state.Peers, func(p peering.Peer) bool {
 		return !p.AdminDown && !slices.ContainsFunc(there, func(n peering.NeighborStatus) bool { return n.Name() == p.Name() && n.Complete })
 	})
-}
-
-// exported is the result of programming the kernel.
-type exported struct {
-	routes   []peering.Exported
-	problems []routing.Problem
-	failure  string
 }
 
 // rule sets the export rules that d asks for.
@@ -103,21 +97,29 @@ func (s *Speaker) exportWhenHeard(now time.Time) {
 }
 
 // exportedRoutes takes in the result of programming.
-func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, done exported, err error) {
+func (s *Speaker) exportedRoutes(ctx context.Context, now time.Time, done []peering.Exported, err error) {
 	e := &s.exports
+	before := e.failure
+	e.failure = ""
 	if err != nil {
-		done.failure = err.Error()
+		e.failure = err.Error()
 		s.broken(err)
+		if e.failure != before {
+			s.Log.WarnContext(ctx, "exportFailed", "node", s.Node, "error", err)
+		}
 	}
-	if done.failure != e.done.failure && done.failure != "" {
-		s.Log.WarnContext(ctx, "exportFailed", "node", s.Node, "error", done.failure)
+	problems := 0
+	for _, r := range done {
+		if r.Reason != "" {
+			problems++
+		}
 	}
-	if n := len(done.routes); n != len(e.done.routes) {
-		s.Log.InfoContext(ctx, "exported", "node", s.Node, "routes", n, "problems", len(done.problems))
+	if len(done) != len(e.done) {
+		s.Log.InfoContext(ctx, "exported", "node", s.Node, "routes", len(done), "problems", problems)
 	}
 	e.done = done
-	if err == nil && len(done.problems) > 0 {
-		err = done.problems[0].Err
+	if err == nil && problems > 0 {
+		err = errUnapplied
 	}
 	e.End(now, err)
 	if err == nil && len(e.rules) > 0 {

@@ -12,28 +12,16 @@ import (
 
 // program puts the learned routes that the rules select into the kernel. With keep, it removes no route,
 // because the learned routes may be incomplete.
-func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol int, keep bool) (done exported, err error) {
+func program(ctx context.Context, server Server, kernel Kernel, rules []peering.ExportRule, protocol int, keep bool) ([]peering.Exported, error) {
 	var wanted []routing.Route
 	if len(rules) > 0 {
 		learned, err := server.Learned(ctx)
 		if err != nil {
-			return done, err
+			return nil, err
 		}
 		wanted = exportable(rules, protocol, learned)
 	}
-	done.problems, err = kernel.Program(ctx, wanted, keep)
-	wrong := map[place]routing.Problem{}
-	for _, p := range done.problems {
-		wrong[place{p.Prefix, p.Table, p.Metric}] = p
-	}
-	for _, r := range wanted {
-		e := peering.Exported{Prefix: r.Prefix, Table: r.Table, Metric: r.Metric, Installed: true}
-		if p, bad := wrong[place{r.Prefix, r.Table, r.Metric}]; bad {
-			e.Installed, e.Reason = p.Installed, p.Err.Error()
-		}
-		done.routes = append(done.routes, e)
-	}
-	return done, err
+	return kernel.Program(ctx, wanted, keep)
 }
 
 // mainTable is RT_TABLE_MAIN. 0 means the same table.

@@ -167,7 +167,7 @@ func (k *fakeKernel) advertising() string {
 	return strings.Join(all, " ")
 }
 
-func (k *fakeKernel) Program(_ context.Context, wanted []routing.Route, keep bool) ([]routing.Problem, error) {
+func (k *fakeKernel) Program(_ context.Context, wanted []routing.Route, keep bool) ([]peering.Exported, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.programmed++

@@ -99,7 +99,7 @@ func (s *Speaker) standing(now time.Time) standing {
 		Report: peering.Report{
 			Node: s.Node, Now: now, Unconfigured: s.input.Config == nil, Leaving: s.leaving,
 			Decision: g.decision, Unapplied: g.applied.problems, Pending: g.staggered,
-			Neighbors: s.shownNeighbors(), Interfaces: s.facts.interfaces, Learned: s.facts.learned, Exported: s.exports.done.routes,
+			Neighbors: s.shownNeighbors(), Interfaces: s.facts.interfaces, Learned: s.facts.learned, Exported: s.exports.done,
 		},
 		config: s.input.Config, effect: g.applied.Decision, running: g.running, problems: g.problems(), outOfSync: s.imports.outOfSync,
 		announceable: s.announceable(g.applied.input.Attributes), bfd: s.facts.bfd, drain: s.drain,
@@ -123,7 +123,7 @@ func (s *Speaker) standing(now time.Time) standing {
 func (s *Speaker) noteFailures(st *standing) {
 	st.note(s.governing.failure)
 	st.note(s.facts.failure)
-	st.note(s.exports.done.failure)
+	st.note(s.exports.failure)
 	st.note(s.sessions.failure)
 	for _, name := range slices.Sorted(maps.Keys(s.penalties)) {
 		st.note(fmt.Sprintf("there is no session with %s: %s", name, s.penalties[name]))

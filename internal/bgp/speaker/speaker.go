@@ -82,9 +82,9 @@ type Kernel interface {
 	LinkLocalNeighbor(ctx context.Context, iface string) (netip.Addr, bool, error)
 	// Advertise sends Router Advertisements on an interface until ctx is done.
 	Advertise(ctx context.Context, iface string) error
-	// Program puts the wanted routes into the kernel. Without keep, it removes all other routes
-	// that this program ever added.
-	Program(ctx context.Context, wanted []routing.Route, keep bool) ([]routing.Problem, error)
+	// Program puts the wanted routes into the kernel, and returns what became of each. Without keep, it removes
+	// all other routes that this program ever added.
+	Program(ctx context.Context, wanted []routing.Route, keep bool) ([]peering.Exported, error)
 }
 
 // BFD is what the speaker needs of BFD.
