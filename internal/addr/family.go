@@ -45,3 +45,6 @@ func (f Family) String() string {
 		return "no family"
 	}
 }
+
+// MarshalText lets JSON have the name of f.
+func (f Family) MarshalText() ([]byte, error) { return []byte(f.String()), nil }

@@ -222,11 +222,13 @@ func TestANewPasswordIsUsedAtOnceAndShownNowhere(t *testing.T) {
 		expect.Equal(t, "sessions with a new password", w.server.String(), sessions1+" md5 hush-2")
 		w.sees(func(s *intent.Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {}} })
 		expect.Equal(t, "sessions with an unreadable Secret", w.server.String(), sessions1+" md5 hush-2")
+		all := ""
 		for what, data := range map[string]peering.Secret{
 			"secret purelb/bgp does not exist": {Known: true}, `secret purelb/bgp has no key "password"`: {Known: true, Exists: true},
 		} {
 			w.sees(func(s *intent.Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": data} })
 			expect.Equal(t, "sessions while "+what, w.server.String(), sessions1+" md5 hush-2")
+			all += w.state()
 			if c := w.reports.conditions(); !strings.Contains(c, what+": the password that was there before is in use") || w.reports.last().Status.Healthy {
 				t.Errorf("while %s, the conditions are %s", what, c)
 			}
@@ -236,7 +238,7 @@ func TestANewPasswordIsUsedAtOnceAndShownNowhere(t *testing.T) {
 		w.sees(func(s *intent.Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {Known: true}} })
 		expect.Equal(t, "sessions with a deleted Secret", w.server.String(), "asn 65000 id 192.0.2.10")
 		expect.Contains(t, "conditions", w.reports.conditions(), "secret purelb/bgp does not exist")
-		all := w.logged() + w.state() + w.reported() + w.reports.conditions() + fmt.Sprint(w.reports.last())
+		all += w.logged() + w.state() + w.reported() + w.reports.conditions() + fmt.Sprint(w.reports.last())
 		if strings.Contains(all, "hush") {
 			t.Error("the log, the events or the status contain a password:\n" + all)
 		}
