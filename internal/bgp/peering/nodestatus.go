@@ -447,15 +447,7 @@ func text(a netip.Addr) string {
 func compareAddresses(a, b string) int {
 	ipA, errA := netip.ParseAddr(a)
 	ipB, errB := netip.ParseAddr(b)
-	switch {
-	case errA == nil && errB == nil:
-		return ipA.Compare(ipB)
-	case errA == nil:
-		return -1
-	case errB == nil:
-		return 1
-	}
-	return cmp.Compare(a, b)
+	return cmp.Or(trueLast(errA != nil, errB != nil), ipA.Compare(ipB), cmp.Compare(a, b))
 }
 
 func communityTexts(communities []uint32, large []string) []string {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/net/ipv6"
-	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/backoff"
 )
@@ -35,18 +34,14 @@ const (
 // at once, then at least one every ten seconds, and one in answer to each solicitation. The
 // advertisements do not make this node a default router, and carry no other information.
 //
-// The interface may disappear and come back meanwhile. Advertise returns only errors that
-// waiting does not solve.
-func (k *Kernel) Advertise(ctx context.Context, name string) error {
+// The interface may disappear and come back meanwhile.
+func (k *Kernel) Advertise(ctx context.Context, name string) {
 	said := ""
-	for {
+	for ctx.Err() == nil {
 		err := k.advertiseOn(ctx, name)
-		if ctx.Err() != nil || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-			return ended(ctx, fmt.Errorf("advertise on %s: %w", name, err))
-		}
-		if said != err.Error() {
+		if ctx.Err() == nil && said != err.Error() {
 			said = err.Error()
-			k.log.InfoContext(ctx, "no router advertisements", "interface", name, "error", err)
+			k.log.WarnContext(ctx, "no router advertisements", "interface", name, "error", err)
 		}
 		backoff.Sleep(ctx, advertiseAgain)
 	}

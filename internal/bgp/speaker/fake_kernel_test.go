@@ -142,7 +142,7 @@ func (k *fakeKernel) LinkLocalNeighbor(_ context.Context, iface string) (netip.A
 	return a, ok, nil
 }
 
-func (k *fakeKernel) Advertise(ctx context.Context, iface string) error {
+func (k *fakeKernel) Advertise(ctx context.Context, iface string) {
 	k.mu.Lock()
 	k.adverts[iface]++
 	k.mu.Unlock()
@@ -150,7 +150,6 @@ func (k *fakeKernel) Advertise(ctx context.Context, iface string) error {
 	k.mu.Lock()
 	k.adverts[iface]--
 	k.mu.Unlock()
-	return nil
 }
 
 // advertising returns the interfaces on which Router Advertisements are sent.

@@ -35,6 +35,9 @@ type imports struct {
 	retry            backoff.Pauses
 }
 
+// errEnded says that a task ended that should run until it is canceled.
+var errEnded = errors.New("it ended by itself")
+
 // importer watches the addresses on some interfaces.
 type importer struct {
 	patterns []string

@@ -1,17 +1,14 @@
 package speaker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"net/netip"
 	"sync"
-	"time"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/peering"
 )
 
@@ -40,25 +37,9 @@ func (s *Speaker) advertise(ctx context.Context, state peering.State) {
 		}
 		ctx, stop := context.WithCancel(ctx)
 		s.adverts[iface] = stop
-		s.background.wait.Go(func() { s.advertiseAlways(ctx, iface) })
+		s.background.wait.Go(func() { s.Kernel.Advertise(ctx, iface) })
 	}
 }
-
-func (s *Speaker) advertiseAlways(ctx context.Context, iface string) {
-	loop := backoff.Loop{
-		Schedule: backoff.Schedule{Retry: backoff.Pauses{Min: retryMax, Max: retryMax}},
-		Do: func(ctx context.Context) (time.Time, error) {
-			return time.Time{}, cmp.Or(s.Kernel.Advertise(ctx, iface), errEnded)
-		},
-		Failed: func(ctx context.Context, err error) {
-			s.Log.WarnContext(ctx, "advertiseFailed", "node", s.Node, "interface", iface, "error", err)
-		},
-	}
-	_ = loop.Run(ctx)
-}
-
-// errEnded says that a task ended that should run until it is canceled.
-var errEnded = errors.New("it ended by itself")
 
 // findLinkLocal returns the addresses of the neighbors on unnumbered links, by interface. The addresses in
 // known stay if the kernel does not know others: when a link fails, the kernel forgets its neighbors at

@@ -81,7 +81,7 @@ type Kernel interface {
 	// LinkLocalNeighbor returns the one router on an interface, if the kernel knows it.
 	LinkLocalNeighbor(ctx context.Context, iface string) (netip.Addr, bool, error)
 	// Advertise sends Router Advertisements on an interface until ctx is done.
-	Advertise(ctx context.Context, iface string) error
+	Advertise(ctx context.Context, iface string)
 	// Program puts the wanted routes into the kernel, and returns what became of each. Without keep, it removes
 	// all other routes that this program ever added.
 	Program(ctx context.Context, wanted []routing.Route, keep bool) ([]peering.Exported, error)
