@@ -81,7 +81,7 @@ var house = []room{
 	{loops, "internal/announce/agent", "internal/announce/agentstate api/purelb/v1 api/purelb/v2 internal/addr internal/service internal/config internal/nodes/election internal/announce internal/announce/linux internal/nodes/lease internal/kube internal/kube/events internal/process internal/nodes/membership internal/nodes/ending internal/nodes/shutdown internal/buildinfo internal/backoff internal/kube/callers internal/announce/probe", "process types apiserver http metrics"},
 	{loops, "internal/bgp/speaker", "api/purelb/v2 api/bgp/v1 internal/addr internal/service internal/config internal/bgp/peering internal/nodes/ending internal/bgp/intent internal/bgp/speaker/cluster internal/bgp/gobgp internal/bgp/bfd internal/bgp/routing internal/kube internal/kube/events internal/process internal/nodes/shutdown internal/backoff", "process types apiserver http metrics"},
 
-	{loops, "internal/bgp/configstatus", "api/bgp/v1 internal/bgp/peering internal/backoff internal/kube/events", "process types apiserver manager"},
+	{loops, "internal/bgp/configstatus", "api/bgp/v1 internal/bgp/peering internal/backoff internal/kube internal/kube/events", "process types apiserver manager"},
 
 	{decisions, "internal/explain", "internal/buildinfo internal/announce/agentstate internal/allocate/allocstate api/purelb/v2 api/bgp/v1 internal/addr internal/groups internal/allocate/ipam internal/service internal/config internal/nodes/election internal/announce internal/bgp/peering internal/nodes/lease internal/allocate/census", "types"}, // of lease only what a Lease says
 

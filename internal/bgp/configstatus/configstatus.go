@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -20,15 +19,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/kube"
 	"purelb.io/purelb/internal/kube/events"
 )
 
@@ -37,15 +37,16 @@ const (
 	// notices a deletion itself, so a deletion need not wait for the speakers.
 	olderFinalizer = "bgp.purelb.io/finalizer"
 	// check is how often the loop reads all BGPConfigurations, because the Secrets that they name may
-	// appear or disappear. retry is the pause after a failure.
+	// appear or disappear, and the labels of Nodes may change. retry is the pause after a failure.
 	check = 30 * time.Second
 	retry = 5 * time.Second
 )
 
 // reporter is the loop.
 type reporter struct {
-	cached    cache.Cache
-	nodes     cache.Cache
+	configs   *kube.Watch[*bgpv1.BGPConfiguration]
+	changed   chan struct{}
+	nodes     client.Reader
 	write     client.Client
 	secrets   typedcorev1.SecretInterface
 	events    *events.Recorder
@@ -56,104 +57,57 @@ type reporter struct {
 // Loop makes the loop for a manager. It serves the BGPConfigurations of namespace, which PureLB is
 // installed in. It writes by write and recorder, and reads secrets of namespace.
 //
-// The loop has its own cache. So no other part waits for BGPConfigurations if they cannot be read.
+// The loop watches BGPConfigurations itself. So no other part waits for them if they cannot be read.
 func Loop(namespace string, log *slog.Logger) func(manager.Manager, client.Client, typedcorev1.SecretInterface, *events.Recorder) (manager.Runnable, error) {
 	return func(mgr manager.Manager, write client.Client, secrets typedcorev1.SecretInterface, recorder *events.Recorder) (manager.Runnable, error) {
-		cached, err := cache.New(mgr.GetConfig(), cache.Options{
-			HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-			DefaultNamespaces: map[string]cache.Config{namespace: {}},
-			DefaultTransform:  cache.TransformStripManagedFields(),
-		})
+		bgp, err := kube.Client(mgr.GetConfig(), bgpv1.GroupVersion, bgpv1.AddToScheme)
 		if err != nil {
-			return nil, fmt.Errorf("set up the cache of BGPConfigurations: %w", err)
+			return nil, fmt.Errorf("make the client of BGPConfigurations: %w", err)
 		}
-		return &reporter{cached: cached, nodes: mgr.GetCache(), write: write, secrets: secrets, events: recorder, namespace: namespace, log: log}, nil
+		changed := make(chan struct{}, 1)
+		configs := kube.NewWatch(toolscache.NewListWatchFromClient(bgp, "configs", namespace, fields.Everything()),
+			func(c *bgpv1.BGPConfiguration) (*bgpv1.BGPConfiguration, bool) { return c, true },
+			func(a, b *bgpv1.BGPConfiguration) bool { return a.ResourceVersion == b.ResourceVersion },
+			func(_, _ **bgpv1.BGPConfiguration) { backoff.Poke(changed) })
+		return &reporter{configs: configs, changed: changed, nodes: mgr.GetCache(), write: write, secrets: secrets, events: recorder, namespace: namespace, log: log}, nil
 	}
 }
 
-// Start implements manager.Runnable. Only the leader writes.
+// Start implements manager.Runnable. Only the leader writes. The loop reconciles all BGPConfigurations when one of
+// them changes, and every check.
 func (r *reporter) Start(ctx context.Context) error {
-	informer, err := r.cached.GetInformer(ctx, &bgpv1.BGPConfiguration{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watch BGPConfigurations: %w", err)
-	}
-	changed := make(chan struct{}, 1)
-	if _, err := informer.AddEventHandler(signals(changed)); err != nil {
-		return fmt.Errorf("watch BGPConfigurations: %w", err)
-	}
-	if err := r.followLabels(ctx, changed); err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- r.cached.Start(ctx) }()
-	if r.cached.WaitForCacheSync(ctx) {
-		r.follow(ctx, changed)
-	}
-	return <-ended
-}
-
-// followLabels leaves a signal in changed when the labels of a Node change: they decide which
-// BGPConfiguration counts on it.
-func (r *reporter) followLabels(ctx context.Context, changed chan struct{}) error {
-	informer, err := r.nodes.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watch Nodes: %w", err)
-	}
-	handler := signals(changed)
-	handler.UpdateFunc = func(was, is any) {
-		if a, ok := was.(*corev1.Node); ok {
-			if b, ok := is.(*corev1.Node); ok && maps.Equal(a.Labels, b.Labels) {
-				return
-			}
-		}
-		backoff.Poke(changed)
-	}
-	if _, err := informer.AddEventHandler(handler); err != nil {
-		return fmt.Errorf("watch Nodes: %w", err)
-	}
-	return nil
-}
-
-// signals returns an event handler that leaves a signal in changed for every change.
-func signals(changed chan struct{}) toolscache.ResourceEventHandlerFuncs {
-	signal := func() { backoff.Poke(changed) }
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { signal() }, UpdateFunc: func(any, any) { signal() }, DeleteFunc: func(any) { signal() },
-	}
-}
-
-// follow reconciles all BGPConfigurations when one of them or a Node's labels change, and every
-// check.
-func (r *reporter) follow(ctx context.Context, changed <-chan struct{}) {
 	loop := backoff.Loop{
 		Schedule: backoff.Schedule{Every: check, Retry: backoff.Pauses{Min: retry, Max: retry}},
-		Asked:    changed,
+		Asked:    r.changed,
 		Do:       func(ctx context.Context) (time.Time, error) { return time.Time{}, r.reconcile(ctx, time.Now()) },
 		Failed: func(ctx context.Context, err error) {
 			r.log.WarnContext(ctx, "bgpConfigurationsNotWritten", "error", err)
 		},
 	}
-	_ = loop.Run(ctx) // it ends with ctx
+	go r.configs.Run(ctx)
+	return loop.Run(ctx)
 }
 
 // reconcile reports on each BGPConfiguration, or removes its finalizer if it is being
 // deleted.
 func (r *reporter) reconcile(ctx context.Context, now time.Time) error {
-	var all bgpv1.BGPConfigurationList
-	if err := r.cached.List(ctx, &all); err != nil {
-		return fmt.Errorf("read the BGPConfigurations: %w", err)
+	all, complete := r.configs.All()
+	if !complete {
+		return nil // until the first list
 	}
 	var nodes corev1.NodeList
 	if err := r.nodes.List(ctx, &nodes); err != nil {
 		return fmt.Errorf("read the Nodes: %w", err)
 	}
-	cluster := peering.Cluster{Configs: all.Items}
+	var cluster peering.Cluster
+	for _, c := range all {
+		cluster.Configs = append(cluster.Configs, *c)
+	}
 	for i := range nodes.Items {
 		cluster.Nodes = append(cluster.Nodes, nodes.Items[i].Labels)
 	}
 	var errs []error
-	for i := range all.Items {
-		c := &all.Items[i]
+	for _, c := range all {
 		var err error
 		if c.DeletionTimestamp.IsZero() {
 			err = r.report(ctx, c, cluster, now)

@@ -168,7 +168,8 @@ func TestBGPConfigurationStatusHoldsForAllNodes(t *testing.T) {
 	}
 }
 
-// The labels of the nodes decide which one counts.
+// The labels of the nodes decide which one counts. The loop reads them when a BGPConfiguration changes, and every
+// 30 s.
 func TestBGPConfigurationsSayThatNodesUseAnother(t *testing.T) {
 	w := newWorld(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
@@ -181,6 +182,8 @@ func TestBGPConfigurationsSayThatNodesUseAnother(t *testing.T) {
 	})
 	w.ready(rack, "False NotInEffect: spec.nodeSelector matches none of the 1 nodes")
 	w.patch(node, `{"metadata": {"labels": {"rack": "a"}}}`)
+	time.Sleep(100 * time.Millisecond)
+	w.patch(rack, `{"metadata": {"labels": {"changed": "yes"}}}`)
 	w.ready(rack, wellOnNodes)
 	w.ready(standard, "False NotInEffect: nodes use the BGPConfiguration rack-a"+remedy)
 	w.soon(func() error {
