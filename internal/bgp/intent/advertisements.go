@@ -59,7 +59,7 @@ func announcedElsewhere(g groups.Group, s *metav1.LabelSelector, node map[string
 	if s == nil {
 		return false, nil
 	}
-	_, err := metav1.LabelSelectorAsSelector(s)
+	selected, err := peering.Selects(s, node)
 	switch {
 	case g.Backend != "":
 		return false, []peering.Problem{{
@@ -72,7 +72,7 @@ func announcedElsewhere(g groups.Group, s *metav1.LabelSelector, node map[string
 			Message: err.Error() + ": no node announces the addresses of the group: correct it, or remove it to select all nodes",
 		}}
 	}
-	return !selects(s, node), nil
+	return !selected, nil
 }
 
 // peersOf returns the neighbors that advertisements name, or nil if one of them is for all

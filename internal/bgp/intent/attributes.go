@@ -5,9 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/config"
@@ -165,10 +162,4 @@ func (in *Input) readAttributes(s Snapshot, read config.Config, scope scope) Att
 	}
 	slices.SortFunc(a.Restricted, func(a, b peering.Restriction) int { return cmp.Compare(a.Group, b.Group) })
 	return a
-}
-
-// selects reports whether a selector that is not malformed selects the node with these labels.
-func selects(s *metav1.LabelSelector, node map[string]string) bool {
-	selector, err := metav1.LabelSelectorAsSelector(s)
-	return err == nil && selector.Matches(labels.Set(node))
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
 
@@ -83,7 +81,7 @@ func (cl Cluster) nodesOf(c *bgpv1.BGPConfiguration) share {
 	}
 	var s share
 	for _, labels := range nodes {
-		if !selects(c, labels) {
+		if selected, _ := Selects(c.Spec.NodeSelector, labels); !selected {
 			continue
 		}
 		s.selected++
@@ -105,7 +103,7 @@ func (s share) instead() string {
 
 // OutOfEffect says why no node uses c, or returns "".
 func (cl Cluster) OutOfEffect(c *bgpv1.BGPConfiguration) string {
-	if _, err := metav1.LabelSelectorAsSelector(c.Spec.NodeSelector); err != nil {
+	if _, err := Selects(c.Spec.NodeSelector, nil); err != nil {
 		return fmt.Sprintf("spec.nodeSelector selects no node: %v: correct it", err)
 	}
 	of := cl.nodesOf(c)

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 )
@@ -22,14 +21,11 @@ type group struct {
 
 // selects reads a node selector. selected says that it selects this node, and ok that it is valid.
 func (r *reader) selects(field string, s *metav1.LabelSelector) (selected, ok bool) {
-	if s == nil {
-		return true, true
-	}
-	selector, err := metav1.LabelSelectorAsSelector(s)
+	selected, err := Selects(s, r.node.Labels)
 	if err != nil {
 		return false, r.refuse(field, ReasonParseError, "%v: correct it, or remove it to select all nodes", err)
 	}
-	return selector.Matches(labels.Set(r.node.Labels)), true
+	return selected, true
 }
 
 // peerGroups reads all peer groups, so that it also reports mistakes in groups without

@@ -20,20 +20,22 @@ func Chosen(configs []bgpv1.BGPConfiguration, node map[string]string) *bgpv1.BGP
 	var chosen *bgpv1.BGPConfiguration
 	for i := range configs {
 		c := &configs[i]
-		if c.DeletionTimestamp.IsZero() && selects(c, node) && (chosen == nil || before(c, chosen)) {
+		selected, _ := Selects(c.Spec.NodeSelector, node)
+		if selected && c.DeletionTimestamp.IsZero() && (chosen == nil || before(c, chosen)) {
 			chosen = c
 		}
 	}
 	return chosen
 }
 
-// selects reports whether c is for a node with these labels. A malformed selector selects no node.
-func selects(c *bgpv1.BGPConfiguration, node map[string]string) bool {
-	if c.Spec.NodeSelector == nil {
-		return true
+// Selects reports whether a selector selects a node with these labels. Without a selector, every node is selected. A
+// malformed one selects no node.
+func Selects(s *metav1.LabelSelector, node map[string]string) (bool, error) {
+	if s == nil {
+		return true, nil
 	}
-	selector, err := metav1.LabelSelectorAsSelector(c.Spec.NodeSelector)
-	return err == nil && selector.Matches(labels.Set(node))
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && selector.Matches(labels.Set(node)), err
 }
 
 // before reports whether a counts on a node that both select.

@@ -3,7 +3,6 @@ package cluster
 import (
 	"net/netip"
 	"reflect"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -14,6 +13,7 @@ import (
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/nodes/ending"
 	"purelb.io/purelb/internal/service"
 )
@@ -53,16 +53,9 @@ func keepGroup(g *v2.ServiceGroup) (v2.ServiceGroup, bool) {
 	return kept, true
 }
 
-// sameGroup also compares the conditions, which say whether a group is accepted.
+// sameGroup also compares whether the groups are accepted or refused.
 func sameGroup(a, b v2.ServiceGroup) bool {
-	statuses := func(g v2.ServiceGroup) string {
-		var words []string
-		for _, c := range g.Status.Conditions {
-			words = append(words, c.Type, string(c.Status), c.Reason)
-		}
-		return strings.Join(words, " ")
-	}
-	return sameGeneration(&a.ObjectMeta, &b.ObjectMeta) && statuses(a) == statuses(b)
+	return sameGeneration(&a.ObjectMeta, &b.ObjectMeta) && config.Standing(a) == config.Standing(b)
 }
 
 func keepAgent(a *v2.LBNodeAgent) (v2.LBNodeAgent, bool) {
@@ -84,36 +77,29 @@ var routeAnnotations = []string{
 
 // keepService keeps the Services that change what the speaker announces.
 func keepService(svc *corev1.Service) (intent.ServiceFacts, bool) {
-	facts := serviceFacts(svc)
-	facts.Annotations = map[string]string{}
+	facts, some := keepManaged(svc)
+	return facts, some && (len(facts.Annotations) > 0 || facts.Recorded || facts.Restricted)
+}
+
+// keepManaged keeps the Services that have addresses.
+func keepManaged(svc *corev1.Service) (intent.ServiceFacts, bool) {
+	given, _ := service.RecordOf(svc)
+	facts := intent.ServiceFacts{
+		Name: svc.Namespace + "/" + svc.Name, UID: svc.UID, Annotations: map[string]string{}, Addresses: service.Emptied(svc),
+		Recorded: len(given.Objects) > 0, From: given.From, Restricted: given.Restricted != "",
+		Local: svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
+	}
 	for _, name := range routeAnnotations {
 		if value, ok := svc.Annotations[name]; ok {
 			facts.Annotations[name] = value
 		}
 	}
-	given, _ := service.RecordOf(svc)
-	facts.Recorded = len(given.Objects) > 0
-	facts.From, facts.Restricted = given.From, given.Restricted != ""
-	return facts, (len(facts.Annotations) > 0 || facts.Recorded || facts.Restricted) && len(facts.Addresses) > 0
-}
-
-// keepManaged keeps the Services that have addresses.
-func keepManaged(svc *corev1.Service) (intent.ServiceFacts, bool) {
-	facts := serviceFacts(svc)
-	given, _ := service.RecordOf(svc)
-	facts.From, facts.Restricted = given.From, given.Restricted != ""
-	facts.Local = svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-	return facts, len(facts.Addresses) > 0
-}
-
-func serviceFacts(svc *corev1.Service) intent.ServiceFacts {
-	facts := intent.ServiceFacts{Name: svc.Namespace + "/" + svc.Name, UID: svc.UID, Addresses: service.Emptied(svc)}
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		if ip, err := netip.ParseAddr(i.IP); err == nil {
 			facts.Addresses = append(facts.Addresses, ip.Unmap())
 		}
 	}
-	return facts
+	return facts, len(facts.Addresses) > 0
 }
 
 // addressFamilies are the families of the address types of EndpointSlices. Slices of the third
