@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"purelb.io/purelb/internal/bgp/speaker"
 	"purelb.io/purelb/internal/testing/expect"
 )
 
@@ -27,8 +28,11 @@ func TestTheEnvironmentOfThePodIsEnough(t *testing.T) {
 	f, err := parse(nil, environment(append(pod, "PURELB_CONFIG_NAMESPACES=team-b, team-a", "POD_NAME=lbnodeagent-x", "POD_UID=uid-1")...), io.Discard)
 	expect.NoError(t, err)
 	want := flags{
-		node: "node-1", namespace: "purelb-system", pod: "lbnodeagent-x", podUID: "uid-1", configNamespaces: []string{"team-a", "team-b"}, metrics: ":7473", health: ":7474",
-		mostNeighbors: 200, stateDir: "/var/run/gobgp", kubelet: "127.0.0.1:10248", level: slog.LevelInfo,
+		Setup: speaker.Setup{
+			Node: "node-1", Namespace: "purelb-system", Pod: "lbnodeagent-x", PodUID: "uid-1", ConfigNamespaces: []string{"team-a", "team-b"},
+			Metrics: ":7473", Health: ":7474", MostNeighbors: 200, StateDir: "/var/run/gobgp",
+		},
+		kubelet: "127.0.0.1:10248", level: slog.LevelInfo,
 	}
 	expect.Equal(t, "flags", f, want)
 }
@@ -38,8 +42,10 @@ func TestFlagsOfTheOldProgramAreAcceptedAndNamed(t *testing.T) {
 		"--enable-per-neighbor-metrics", "--max-neighbors-metrics=3", "--state-dir=none", "--log-level=debug"}, environment(append(pod, "PURELB_KUBELET_HEALTH=none")...), io.Discard)
 	expect.NoError(t, err)
 	want := flags{
-		node: "node-1", namespace: "purelb-system", pod: "lbnodeagent-x", metrics: "0", health: ":7474",
-		perNeighbor: true, mostNeighbors: 3, level: slog.LevelDebug,
+		Setup: speaker.Setup{
+			Node: "node-1", Namespace: "purelb-system", Pod: "lbnodeagent-x", Metrics: "0", Health: ":7474", PerNeighbor: true, MostNeighbors: 3,
+		},
+		level:   slog.LevelDebug,
 		ignored: []string{"gobgp-endpoint", "metrics-poll-interval", "zap-devel"},
 	}
 	expect.Equal(t, "flags", f, want)

@@ -66,15 +66,9 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 	defer kernel.Close()
 
-	err = speaker.Run(ctx, cfg, gobgp.New(log), kernel, bfd.New(log), speaker.Setup{
-		Node: f.node, Namespace: f.namespace, Pod: f.pod, PodUID: f.podUID, ConfigNamespaces: f.configNamespaces,
-		Machine: shutdown.WatchMachine(ctx, f.kubelet),
-		Metrics: f.metrics, Health: f.health, StateDir: f.stateDir,
-		PerNeighbor: f.perNeighbor, MostNeighbors: f.mostNeighbors,
-		Services: kernel.ServiceAddresses,
-		Restart:  func() { end(gobgp.ErrRestart) },
-		Log:      log,
-	})
+	f.Machine, f.Services, f.Log = shutdown.WatchMachine(ctx, f.kubelet), kernel.ServiceAddresses, log
+	f.Restart = func() { end(gobgp.ErrRestart) }
+	err = speaker.Run(ctx, cfg, gobgp.New(log), kernel, bfd.New(log), f.Setup)
 	if err == nil && errors.Is(context.Cause(ctx), gobgp.ErrRestart) {
 		return gobgp.ErrRestart
 	}
