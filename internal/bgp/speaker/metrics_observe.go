@@ -78,10 +78,10 @@ func (m *Metrics) wrote(size int, now time.Time, err error) {
 }
 
 // observe sets the gauges to the present state.
-func (m *Metrics) observe(s *standing, healthy bool) {
+func (m *Metrics) observe(s *standing) {
 	m.observeConfig(s)
 	m.observeNeighbors(s)
-	m.observeHealth(s, healthy)
+	m.observeHealth(s)
 	perFamily := map[addr.Family]int{}
 	for _, r := range s.Local {
 		perFamily[addr.FamilyOf(r.Prefix.Addr())]++
@@ -181,8 +181,8 @@ func (m *Metrics) observeNeighbors(s *standing) {
 }
 
 // observeHealth sets the health of the node and of each neighbor, up to most neighbors.
-func (m *Metrics) observeHealth(s *standing, healthy bool) {
-	m.healthy.Set(process.Gauge(healthy))
+func (m *Metrics) observeHealth(s *standing) {
+	m.healthy.Set(process.Gauge(s.status.Healthy))
 	m.neighborHealthy.Reset()
 	neighbors := s.Healthy()
 	for i, name := range slices.Sorted(maps.Keys(neighbors)) {

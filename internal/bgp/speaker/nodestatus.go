@@ -33,6 +33,8 @@ type standing struct {
 	announceable announceable
 	bfd          []bfd.Status
 	drain        drain
+	// status is the published status.
+	status bgpv1.BGPNodeStatusStatus
 }
 
 // bfdStates returns the states of BFD sessions, by the names of the neighbors.

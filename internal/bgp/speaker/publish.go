@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/bgp/peering"
@@ -21,8 +20,6 @@ type publishing struct {
 	// since is when the first of the present addresses of each family was imported. It is replaced, and
 	// never changed.
 	since map[addr.Family]time.Time
-	// last is the status that was published last. Only the publishing goroutine uses it.
-	last bgpv1.BGPNodeStatusStatus
 }
 
 // defaultHeartbeat is the heartbeat of a node without a configuration.
@@ -72,12 +69,13 @@ func (s *Speaker) publishStanding(st standing, report NodeReport) {
 	if st.running && !st.outOfSync {
 		st.Local, _ = st.announceable.routes(st.Imported)
 	}
-	report.Status = peering.NodeStatus(st.Report, s.publishing.last)
+	last := cmp.Or(s.published.Load(), &standing{})
+	report.Status = peering.NodeStatus(st.Report, last.status)
 	report.Status.HeartbeatSeconds = int32(report.Heartbeat / time.Second)
-	s.publishing.last = report.Status
+	st.status = report.Status
 	s.Reports.Node(report)
-	s.Metrics.observe(&st, report.Status.Healthy)
-	s.published.Store(&published{st, report.Status})
+	s.Metrics.observe(&st)
+	s.published.Store(&st)
 }
 
 // sinceOf returns since when there are addresses of each family. before is the result of the last time.

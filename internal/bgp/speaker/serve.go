@@ -34,12 +34,6 @@ func (s *Speaker) HealthHandler(written func() error) http.Handler {
 	return mux
 }
 
-// published is what the speaker published last.
-type published struct {
-	standing
-	status bgpv1.BGPNodeStatusStatus
-}
-
 // stateShown is the answer of /state. It contains no passwords: it does not show the input, and a Peer shows
 // none. Its status lists everything that the BGPNodeStatus counts.
 type stateShown struct {
@@ -58,7 +52,7 @@ type stateShown struct {
 }
 
 // shown returns the answer of /state.
-func (st published) shown() stateShown {
+func (st standing) shown() stateShown {
 	st.Whole = true
 	shown := stateShown{
 		Node: st.Node, At: st.Now, Running: st.running, Draining: st.drain.Reason, Withdrawn: st.drain.withdrawn,

@@ -182,7 +182,7 @@ type Speaker struct {
 	background  background
 	inputWriter inputWriter
 	pulse       process.Pulse
-	published   atomic.Pointer[published]
+	published   atomic.Pointer[standing]
 }
 
 // New returns a Speaker that does nothing before Run.
