@@ -354,7 +354,7 @@ func (in Report) netlinkImport() *bgpv1.NodeImport {
 	imported := slices.Clone(in.Imported)
 	announced := in.announced()
 	slices.SortFunc(imported, func(a, b Imported) int {
-		return cmp.Or(trueLast(announced.has(a.Address), announced.has(b.Address)), byRoute(a, b))
+		return cmp.Or(TrueLast(announced.has(a.Address), announced.has(b.Address)), byRoute(a, b))
 	})
 	imported, out.Truncated = first(imported, in.most())
 	for _, i := range imported {
@@ -365,8 +365,8 @@ func (in Report) netlinkImport() *bgpv1.NodeImport {
 	return out
 }
 
-// trueLast sorts false before true.
-func trueLast(a, b bool) int {
+// TrueLast sorts false before true.
+func TrueLast(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -447,7 +447,7 @@ func text(a netip.Addr) string {
 func compareAddresses(a, b string) int {
 	ipA, errA := netip.ParseAddr(a)
 	ipB, errB := netip.ParseAddr(b)
-	return cmp.Or(trueLast(errA != nil, errB != nil), ipA.Compare(ipB), cmp.Compare(a, b))
+	return cmp.Or(TrueLast(errA != nil, errB != nil), ipA.Compare(ipB), cmp.Compare(a, b))
 }
 
 func communityTexts(communities []uint32, large []string) []string {
@@ -469,7 +469,7 @@ func (in Report) netlinkExport() *bgpv1.NodeExport {
 	}
 	exported := slices.Clone(in.Exported)
 	slices.SortFunc(exported, func(a, b Exported) int {
-		return cmp.Or(trueLast(a.Installed, b.Installed), cmp.Compare(a.Table, b.Table), a.Prefix.Compare(b.Prefix), cmp.Compare(a.Metric, b.Metric))
+		return cmp.Or(TrueLast(a.Installed, b.Installed), cmp.Compare(a.Table, b.Table), a.Prefix.Compare(b.Prefix), cmp.Compare(a.Metric, b.Metric))
 	})
 	exported, out.Truncated = first(exported, in.most())
 	for _, e := range exported {

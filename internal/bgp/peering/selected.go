@@ -43,8 +43,8 @@ func before(a, b *bgpv1.BGPConfiguration) bool {
 	forAll := func(c *bgpv1.BGPConfiguration) bool { return c.Spec.NodeSelector == nil }
 	draft := func(c *bgpv1.BGPConfiguration) bool { return forAll(c) && c.Name != defaultConfiguration }
 	return cmp.Or(
-		trueLast(forAll(a), forAll(b)),
-		trueLast(draft(a), draft(b)),
+		TrueLast(forAll(a), forAll(b)),
+		TrueLast(draft(a), draft(b)),
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 		cmp.Compare(a.Name, b.Name),
 	) < 0

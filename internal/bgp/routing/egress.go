@@ -58,10 +58,10 @@ func nextHops(all []holding, source netip.Addr) []netip.Addr {
 	}
 	slices.SortFunc(fit, func(a, b holding) int {
 		return cmp.Or(
-			first(a.prefix.Addr() == source, b.prefix.Addr() == source),
-			first(a.flags&unix.IFA_F_SECONDARY == 0, b.flags&unix.IFA_F_SECONDARY == 0),
-			first(!a.prefix.IsSingleIP(), !b.prefix.IsSingleIP()),
-			first(a.lasting, b.lasting),
+			peering.TrueLast(a.prefix.Addr() != source, b.prefix.Addr() != source),
+			peering.TrueLast(a.flags&unix.IFA_F_SECONDARY != 0, b.flags&unix.IFA_F_SECONDARY != 0),
+			peering.TrueLast(a.prefix.IsSingleIP(), b.prefix.IsSingleIP()),
+			peering.TrueLast(!a.lasting, !b.lasting),
 			a.prefix.Addr().Compare(b.prefix.Addr()),
 		)
 	})
@@ -72,17 +72,6 @@ func nextHops(all []holding, source netip.Addr) []netip.Addr {
 		}
 	}
 	return addrs
-}
-
-// first compares two booleans. true sorts before false.
-func first(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
 }
 
 // lookUp asks the kernel for the route to an address. A zone or a device selects the interface.

@@ -3,23 +3,18 @@ package routing
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
 	families "purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/rtnetlink"
 )
 
 // gateway is a next hop of a default route.
 type gateway struct {
 	hop
-	metric uint32
-	// preference is that of RFC 4191: 1, 0 or -1.
-	preference int
+	route route
 }
 
 // Gateway returns the default gateway of a family: the next hop of the default route in the main
@@ -29,23 +24,15 @@ type gateway struct {
 // The gateway with the lowest metric wins. If several have that metric, the highest preference (RFC
 // 4191) decides, and then the lowest address. A link-local address has its interface as zone.
 func (k *Kernel) Gateway(ctx context.Context, f families.Family, ownProtocol int) (netip.Addr, bool, error) {
-	any := netip.IPv4Unspecified()
+	family := uint8(unix.AF_INET)
 	if f == families.V6 {
-		any = netip.IPv6Unspecified()
+		family = unix.AF_INET6
 	}
-	family := rtnetlink.Family(any)
-	body := make([]byte, unix.SizeofRtMsg)
-	body[0] = family
-	req := rtnetlink.NewRequest(unix.RTM_GETROUTE, 0, body)
-	req.AddNumber(unix.RTA_TABLE, unix.RT_TABLE_MAIN)
-	routes, err := rtnetlink.Dump(ctx, k.route, patience, req, func(body []byte) ([]gateway, bool, error) {
-		all, err := parseGateways(body, ownProtocol)
-		return all, err == nil && body[0] == family && len(all) > 0, err
-	})
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		return netip.Addr{}, false, fmt.Errorf("read default routes: %w", err)
+	routes, err := k.routes(ctx, unix.RT_TABLE_MAIN, family)
+	if err != nil {
+		return netip.Addr{}, false, err
 	}
-	all := slices.Concat(routes...)
+	all := gateways(routes, ownProtocol)
 	if len(all) == 0 {
 		return netip.Addr{}, false, nil
 	}
@@ -57,31 +44,21 @@ func (k *Kernel) Gateway(ctx context.Context, f families.Family, ownProtocol int
 	return best.gateway.WithZone(l.name), ok && err == nil, err
 }
 
-// parseGateways returns the next hops of a route, if it is a default route of another program
-// in the main table.
-func parseGateways(body []byte, ownProtocol int) ([]gateway, error) {
-	if len(body) < unix.SizeofRtMsg || body[1] != 0 {
-		return nil, nil
-	}
-	r, err := parseRoute(body)
-	if err != nil || r.kind != unix.RTN_UNICAST || r.table != unix.RT_TABLE_MAIN || int(r.protocol) == ownProtocol {
-		return nil, err
-	}
-	preference := 0
-	for kind, value := range rtnetlink.Attributes(body[unix.SizeofRtMsg:]) {
-		if kind == unix.RTA_PREF && len(value) > 0 {
-			preference = map[byte]int{1: 1, 3: -1}[value[0]]
+// gateways returns the next hops of the default routes of other programs.
+func gateways(routes []route, ownProtocol int) (all []gateway) {
+	for _, r := range routes {
+		if r.prefix.Bits() != 0 || int(r.protocol) == ownProtocol {
+			continue
+		}
+		for _, h := range r.hops {
+			if h.gateway.IsValid() {
+				all = append(all, gateway{h, r})
+			}
 		}
 	}
-	var all []gateway
-	for _, h := range r.hops {
-		if h.gateway.IsValid() {
-			all = append(all, gateway{h, r.metric, preference})
-		}
-	}
-	return all, nil
+	return all
 }
 
 func compareGateways(a, b gateway) int {
-	return cmp.Or(cmp.Compare(a.metric, b.metric), cmp.Compare(b.preference, a.preference), compareHops(a.hop, b.hop))
+	return cmp.Or(cmp.Compare(a.route.metric, b.route.metric), cmp.Compare(b.route.preference, a.route.preference), compareHops(a.hop, b.hop))
 }

@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"encoding/hex"
 	"net/netip"
 	"slices"
 	"testing"
@@ -53,22 +52,10 @@ func TestTheDefaultGateway(t *testing.T) {
 	}
 }
 
-func TestUnreadableDefaultRoutesAreIgnored(t *testing.T) {
-	for _, text := range []string{"", "02", "020000fe00000001000000"} {
-		body, err := hex.DecodeString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all, err := parseGateways(body, 0); len(all) > 0 || err != nil {
-			t.Errorf("the message %q is read as %v, %v", text, all, err)
-		}
-	}
-}
-
 // TestGatewaysFollowTheRouterPreference reads messages of the kernel about routes of Router
 // Advertisements.
 func TestGatewaysFollowTheRouterPreference(t *testing.T) {
-	var all []gateway
+	var routes []route
 	for _, a := range []struct {
 		gateway    string
 		preference byte
@@ -76,12 +63,13 @@ func TestGatewaysFollowTheRouterPreference(t *testing.T) {
 		req := route{place: place{prefix: netip.MustParsePrefix("::/0"), table: unix.RT_TABLE_MAIN, metric: 1024}, protocol: unix.RTPROT_RA, kind: unix.RTN_UNICAST,
 			hops: []hop{{netip.MustParseAddr(a.gateway), 2}}}.request(unix.RTM_NEWROUTE, 0)
 		req.Add(unix.RTA_PREF, []byte{a.preference})
-		one, err := parseGateways(req.AppendTo(nil, 1)[unix.SizeofNlMsghdr:], 186)
-		if err != nil || len(one) != 1 {
-			t.Fatalf("the message is read as %v, %v; want one gateway", one, err)
+		r, err := parseRoute(req.AppendTo(nil, 1)[unix.SizeofNlMsghdr:])
+		if err != nil {
+			t.Fatal(err)
 		}
-		all = append(all, one...)
+		routes = append(routes, r)
 	}
+	all := gateways(routes, 186)
 	slices.SortFunc(all, compareGateways)
 	var order string
 	for _, g := range all {

@@ -54,7 +54,7 @@ func (k *Kernel) Program(ctx context.Context, wanted []Route, keep bool) ([]peer
 	if alone, err := k.claim(len(wanted) > 0); err != nil || !alone {
 		return nil, err
 	}
-	found, err := k.unicast(ctx)
+	found, err := k.routes(ctx, 0, unix.AF_INET, unix.AF_INET6)
 	if err != nil {
 		return nil, err
 	}

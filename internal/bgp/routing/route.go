@@ -3,6 +3,7 @@ package routing
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -42,6 +43,8 @@ type route struct {
 	hops     []hop // sorted
 	source   netip.Addr
 	marked   bool // with the mark of this program
+	// preference is that of RFC 4191: 1, 0 or -1.
+	preference int
 }
 
 // same reports whether two routes in one place are equal in the fields that this package
@@ -86,6 +89,10 @@ func parseRoute(body []byte) (route, error) {
 			r.hops = parseHops(value)
 		case unix.RTA_METRICS:
 			r.marked = marked(value)
+		case unix.RTA_PREF:
+			if len(value) == 1 {
+				r.preference = map[byte]int{1: 1, 3: -1}[value[0]]
+			}
 		}
 	}
 	if one.link != 0 {
@@ -189,19 +196,22 @@ func (h hop) attribute(prefix netip.Prefix) (kind uint16, value []byte) {
 	return unix.RTA_VIA, append(native.AppendUint16(nil, uint16(family)), value...)
 }
 
-// unicast returns the routes of both families in all tables.
-func (k *Kernel) unicast(ctx context.Context) ([]route, error) {
+// routes returns the unicast routes of some families in a table, or in all tables if the table is 0.
+func (k *Kernel) routes(ctx context.Context, table uint32, families ...uint8) ([]route, error) {
 	var all []route
-	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+	for _, family := range families {
 		body := make([]byte, unix.SizeofRtMsg)
 		body[0], body[7] = family, unix.RTN_UNICAST
 		req := rtnetlink.NewRequest(unix.RTM_GETROUTE, 0, body)
+		if table != 0 {
+			req.AddNumber(unix.RTA_TABLE, table)
+		}
 		some, err := rtnetlink.Dump(ctx, k.route, patience, req, func(body []byte) (route, bool, error) {
-			// Kernels without strict checks answer for all kinds. Kernels without IPv6 answer for all families.
+			// Kernels without strict checks answer for all kinds and tables. Kernels without IPv6 answer for all families.
 			r, err := parseRoute(body)
-			return r, err == nil && body[0] == family && r.kind == unix.RTN_UNICAST, err
+			return r, err == nil && body[0] == family && r.kind == unix.RTN_UNICAST && (table == 0 || r.table == table), err
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, unix.ENOENT) { // ENOENT: there is no such table
 			return nil, fmt.Errorf("read routes: %w", err)
 		}
 		all = append(all, some...)
