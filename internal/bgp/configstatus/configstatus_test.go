@@ -1,7 +1,6 @@
 package configstatus_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -45,14 +44,7 @@ func newWorld(t testing.TB) *world {
 // running is a running loop, and its log.
 type running struct {
 	stop func()
-	mu   sync.Mutex
-	log  bytes.Buffer
-}
-
-func (r *running) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.log.Write(p)
+	log  expect.Log
 }
 
 // loop runs the loop in a manager until the test ends, or until stop.
@@ -66,7 +58,7 @@ func (w *world) loop() *running {
 	expect.NoError(w, err)
 	core, err := typedcorev1.NewForConfig(mgr.GetConfig())
 	expect.NoError(w, err)
-	log := slog.New(slog.NewTextHandler(r, nil))
+	log := r.log.Logger(slog.LevelInfo)
 	recorder := events.New(events.To(core.RESTClient()), corev1.EventSource{Component: "test"}, log)
 	expect.NoError(w, mgr.Add(manager.RunnableFunc(recorder.Run)))
 	loop, err := configstatus.Loop(w.namespace, log)(mgr, w.client, core.Secrets(w.namespace), recorder)

@@ -4,11 +4,13 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestGoBGPLogsAtLowerLevelsExceptLimitWarnings(t *testing.T) {
-	var text book
-	log := slog.New(newLogHandler(text.logger()))
+	var text expect.Log
+	log := slog.New(newLogHandler(text.Logger(slog.LevelDebug)))
 	log.Error("one")
 	log.Warn("two")
 	log.Warn(tooMuch, "Key", "192.0.2.2", "Pct", 80)

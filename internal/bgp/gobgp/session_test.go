@@ -2,6 +2,7 @@ package gobgp
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestASessionNeedsThePasswordAndFollowsItsRotation(t *testing.T) {
@@ -16,8 +18,8 @@ func TestASessionNeedsThePasswordAndFollowsItsRotation(t *testing.T) {
 	w := newWorld(t)
 	router := w.frr("192.0.2.1", " neighbor 192.0.2.1 password "+strings.ReplaceAll(first, " ", "-"))
 	key := strings.ReplaceAll(first, " ", "-")
-	var text book
-	s := serverLogging(t, text.logger())
+	var text expect.Log
+	s := serverLogging(t, text.Logger(slog.LevelDebug))
 	announce(t, s, routes("198.51.100.1/32")...)
 	p := peer("192.0.2.2")
 

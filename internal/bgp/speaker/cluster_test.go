@@ -141,7 +141,7 @@ type member struct {
 	server *fakeServer
 	kernel *fakeKernel
 	stop   func()
-	book
+	expect.Log
 }
 
 // speak runs a speaker on node until the test ends.
@@ -166,7 +166,7 @@ func (c install) speak(node string, change func(*Setup)) *member {
 			c.t.Errorf("the speaker ended with %v", err)
 		}
 		if c.t.Failed() {
-			c.t.Log(m.logged())
+			c.t.Log(m.Log.String())
 		}
 	})
 	c.t.Cleanup(m.stop)
@@ -215,8 +215,8 @@ func TestPasswordsAreReadAndFollowed(t *testing.T) {
 		t.Error(all)
 	}
 	m.stop()
-	if strings.Contains(m.logged(), "hush") {
-		t.Error(m.logged())
+	if strings.Contains(m.Log.String(), "hush") {
+		t.Error(m.Log.String())
 	}
 }
 
@@ -386,7 +386,7 @@ func TestASpeakerRecognizesItsUninstallation(t *testing.T) {
 	if err := c.core.AppsV1().DaemonSets(c.namespace).Delete(t.Context(), "lbnodeagent", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventuallyIs(t, "whether the log has the deletion", "true", func() string { return fmt.Sprint(strings.Contains(m.logged(), "daemonSetDeleted")) })
+	eventuallyIs(t, "whether the log has the deletion", "true", func() string { return fmt.Sprint(strings.Contains(m.Log.String(), "daemonSetDeleted")) })
 	if err := bindings.Delete(t.Context(), user, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -400,7 +400,7 @@ func TestASpeakerRecognizesItsUninstallation(t *testing.T) {
 	})
 	m.stop()
 	expect.Equal(t, "routes", m.server.last, "203.0.113.7/32 65535:0 pref 0")
-	if !strings.Contains(m.logged(), "cause=uninstalled") {
+	if !strings.Contains(m.Log.String(), "cause=uninstalled") {
 		t.Error("the log does not say that PureLB was uninstalled")
 	}
 }

@@ -234,7 +234,7 @@ func TestRoutersKeepRoutesOnlyForASuccessor(t *testing.T) {
 				}
 				expect.Equal(t, "routes", w.server.last, tt.asked)
 				expect.Equal(t, "the end", w.server.String(), tt.want)
-				if said := "cause=" + tt.cause.String() + " reason=\"the test says so\""; !strings.Contains(w.logged(), said) {
+				if said := "cause=" + tt.cause.String() + " reason=\"the test says so\""; !strings.Contains(w.Log.String(), said) {
 					t.Errorf("the log does not say %s", said)
 				}
 			})

@@ -409,25 +409,6 @@ func (r *fakeReports) conditions() string {
 	return strings.Join(lines, "\n")
 }
 
-// book is a log that a test can read.
-type book struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *book) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-// logged returns everything that was logged.
-func (b *book) logged() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 var errFake = errors.New("not today")
 
 // peers returns the neighbors of the last Apply.

@@ -98,7 +98,7 @@ func TestAnInvalidStoredInputIsIgnored(t *testing.T) {
 			}, func(w *world) {
 				pass(5 * time.Second)
 				expect.Equal(t, "sessions", w.server.String(), "")
-				if log := w.logged(); !strings.Contains(log, tt.want) || strings.Contains(log, "hush") {
+				if log := w.Log.String(); !strings.Contains(log, tt.want) || strings.Contains(log, "hush") {
 					t.Errorf("the log is %s", log)
 				}
 				w.edit(oneNeighbor)

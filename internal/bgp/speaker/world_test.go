@@ -25,6 +25,7 @@ import (
 	"purelb.io/purelb/internal/bgp/bfd"
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // world is a speaker on node-a with a fake server, kernel, BFD and cluster.
@@ -39,7 +40,7 @@ type world struct {
 	memory  string
 	metrics *prometheus.Registry
 	speaker *Speaker
-	book
+	expect.Log
 	// end stops the speaker and returns the result of Run.
 	end func() error
 	// restarted says that the speaker asked to begin again.

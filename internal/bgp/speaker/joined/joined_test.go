@@ -26,6 +26,7 @@ import (
 	"purelb.io/purelb/internal/bgp/speaker"
 	"purelb.io/purelb/internal/nodes/ending"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestMain(m *testing.M) { os.Exit(bgptest.Main(m)) }
@@ -103,13 +104,13 @@ func (e endOf) Ending(context.Context) ending.Ending { return ending.Ending{Caus
 
 // logTo returns a log that is shown if the test fails.
 func logTo(t testing.TB) *slog.Logger {
-	text := &book{}
+	text := &expect.Log{}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(text)
 		}
 	})
-	return slog.New(slog.NewTextHandler(text, nil))
+	return text.Logger(slog.LevelInfo)
 }
 
 // speak runs a speaker in this namespace. The function that it returns stops the speaker because
@@ -152,24 +153,6 @@ func (b lastBFD) Close(context.Context) error {
 		return !strings.Contains(b.router.Ask("show bgp neighbors 192.0.2.1"), "BGP state = Established")
 	})
 	return b.Engine.Close(context.Background())
-}
-
-// book is a log that accepts lines after the end of the test.
-type book struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *book) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *book) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 func TestAddressesAreInTheKernelOfTheRouter(t *testing.T) {
