@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
@@ -53,15 +54,6 @@ type KernelRoute struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// CrossReference is a remote address of a Service, and the nodes that do and do not
-// announce a route to it.
-type CrossReference struct {
-	Service     string   `json:"service"`
-	IP          string   `json:"ip"`
-	AnnouncedBy []string `json:"announcedBy"`
-	MissingOn   []string `json:"missingOn"`
-}
-
 // DataplaneFilter selects a part. The zero value selects all.
 type DataplaneFilter struct {
 	// Node and VRF select one node and one VRF.
@@ -90,7 +82,7 @@ func DataplaneOf(w World, f DataplaneFilter) (Dataplane, error) {
 		}
 	}
 	if d.imports {
-		d.crossReference(v, f)
+		d.addReferences(v, f)
 	}
 	return d, nil
 }
@@ -155,53 +147,18 @@ func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {
 	d.Cut = d.Cut || n.NetlinkExport.Truncated
 }
 
-// crossReference looks for a route to each remote address on each node that imports addresses
-// and reports all its routes.
-func (d *Dataplane) crossReference(v *view, f DataplaneFilter) {
-	of := v.routing(f)
+// addReferences looks for a route to each remote address on the nodes whose routes are known.
+func (d *Dataplane) addReferences(v *view, f DataplaneFilter) {
+	r := v.routing(f)
 	for _, o := range v.addresses() {
-		if o.Where == announce.Remote {
-			d.refer(o, of)
+		if o.Where != announce.Remote {
+			continue
 		}
-	}
-}
-
-// announcedBy returns the destinations of all routes of a node. It returns false if the status
-// lacks some.
-func announcedBy(rib bgpv1.NodeRIB) (all []addr.Range, complete bool) {
-	texts := rib.LocalRanges
-	if len(texts) == 0 {
-		if rib.Truncated {
-			return nil, false
+		to := v.routeTo(o, r)
+		d.CrossReference = append(d.CrossReference, to.CrossReference)
+		if len(to.missing) > 0 && !o.Idle && !(o.Narrow && len(to.AnnouncedBy) > 0) {
+			d.Problems = append(d.Problems, fmt.Sprintf("Service %s, %s: %s", o.Service, o.IP, strings.Join(atMost(1, to.missing, "and %d more nodes"), ", ")))
 		}
-		for _, r := range rib.LocalRoutes {
-			texts = append(texts, r.Prefix)
-		}
-	}
-	for _, text := range texts {
-		if r, _, err := addr.ParseRange(text); err == nil {
-			all = append(all, r)
-		}
-	}
-	return all, true
-}
-
-func (d *Dataplane) refer(o announce.Outlook, of routing) {
-	c := CrossReference{Service: o.Service, IP: o.IP.String()}
-	for _, n := range of.nodes {
-		if of.announces(n, o.IP) {
-			c.AnnouncedBy = append(c.AnnouncedBy, n)
-		} else {
-			c.MissingOn = append(c.MissingOn, n)
-		}
-	}
-	d.CrossReference = append(d.CrossReference, c)
-	switch {
-	case len(of.nodes) == 0 || o.Idle:
-	case len(c.AnnouncedBy) == 0:
-		d.Problems = append(d.Problems, fmt.Sprintf("Service %s: no node announces a route to %s", o.Service, o.IP))
-	case len(c.MissingOn) > 0 && !o.Narrow:
-		d.Problems = append(d.Problems, fmt.Sprintf("Service %s: %s announces no route to %s", o.Service, list(c.MissingOn), o.IP))
 	}
 }
 

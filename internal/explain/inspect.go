@@ -127,9 +127,7 @@ func (v *view) inspectAddress(i *Inspection, r service.Request, o announce.Outlo
 		i.Elections = append(i.Elections, p)
 	}
 	if o.Where == announce.Remote && v.knows(KindNodeStatuses) {
-		var d Dataplane
-		d.refer(o, v.routing(DataplaneFilter{}))
-		i.BGP = append(i.BGP, d.CrossReference...)
+		i.BGP = append(i.BGP, v.routeTo(o, v.routing(DataplaneFilter{})).CrossReference)
 	}
 	if r.SharingKey == "" {
 		return

@@ -59,6 +59,26 @@ func (v *view) routing(f DataplaneFilter) routing {
 	return r
 }
 
+// announcedBy returns the destinations of all routes of a node. It returns false if the status
+// lacks some.
+func announcedBy(rib bgpv1.NodeRIB) (all []addr.Range, complete bool) {
+	texts := rib.LocalRanges
+	if len(texts) == 0 {
+		if rib.Truncated {
+			return nil, false
+		}
+		for _, r := range rib.LocalRoutes {
+			texts = append(texts, r.Prefix)
+		}
+	}
+	for _, text := range texts {
+		if r, _, err := addr.ParseRange(text); err == nil {
+			all = append(all, r)
+		}
+	}
+	return all, true
+}
+
 // announces reports whether a node announces a route to ip.
 func (r routing) announces(node string, ip netip.Addr) bool {
 	return slices.ContainsFunc(r.routes[node], func(to addr.Range) bool { return to.Contains(ip) })
@@ -109,47 +129,76 @@ func (v *view) addRoutes(s *Story, outlooks []announce.Outlook) {
 	}
 }
 
-// addRoute adds which nodes announce a route to the address of o.
-func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
-	var known, missing, unsure, routers []string
+// CrossReference is a remote address of a Service, and the nodes that do and do not
+// announce a route to it.
+type CrossReference struct {
+	Service     string   `json:"service"`
+	IP          string   `json:"ip"`
+	AnnouncedBy []string `json:"announcedBy"`
+	MissingOn   []string `json:"missingOn"`
+}
+
+// route is which nodes announce a route to an address, and to which routers. The sentences known, missing and
+// unsure have one line for each node.
+type route struct {
+	CrossReference
+	known, missing, unsure, routers []string
+}
+
+// routeTo returns the route to the address of o.
+func (v *view) routeTo(o announce.Outlook, r routing) route {
+	to := route{CrossReference: CrossReference{Service: o.Service, IP: o.IP.String()}}
 	for _, n := range r.nodes {
 		receivers := r.neighborsOf(n, addr.FamilyOf(o.IP))
-		to := v.named(o.IP, n, receivers)
+		named := v.named(o.IP, n, receivers)
+		if r.announces(n, o.IP) {
+			to.AnnouncedBy = append(to.AnnouncedBy, n)
+		} else {
+			to.MissingOn = append(to.MissingOn, n)
+		}
 		switch {
 		case !r.announces(n, o.IP) && v.tooOld(r.by[n], o):
-			unsure = append(unsure, "what "+n+" announces is unknown: its BGPNodeStatus is older than the address")
+			to.unsure = append(to.unsure, "what "+n+" announces is unknown: its BGPNodeStatus is older than the address")
 		case !r.announces(n, o.IP) && o.Narrow:
-			missing = append(missing, n+" announces no route to it, as it does if no endpoint of the Service is there"+sessionTrouble(r.by[n]))
+			to.missing = append(to.missing, n+" announces no route to it, as it does if no endpoint of the Service is there"+sessionTrouble(r.by[n]))
 		case !r.announces(n, o.IP):
-			missing = append(missing, n+" announces no route to it"+sessionTrouble(r.by[n]))
+			to.missing = append(to.missing, n+" announces no route to it"+sessionTrouble(r.by[n]))
 		case len(receivers) == 0:
-			missing = append(missing, n+" has a route to it and tells it to no router"+sessionTrouble(r.by[n]))
-		case len(to) == 0:
-			missing = append(missing, n+" has a route to it and tells it to no router: spec.bgp.peers of its ServiceGroup names no neighbor of "+n)
+			to.missing = append(to.missing, n+" has a route to it and tells it to no router"+sessionTrouble(r.by[n]))
+		case len(named) == 0:
+			to.missing = append(to.missing, n+" has a route to it and tells it to no router: spec.bgp.peers of its ServiceGroup names no neighbor of "+n)
 		default:
-			known = append(known, n+" announces it to "+strings.Join(to, ", "))
-			routers = append(routers, to...)
+			to.known = append(to.known, n+" announces it to "+strings.Join(named, ", "))
+			to.routers = append(to.routers, named...)
 		}
 	}
 	for n, why := range r.unsure {
-		unsure = append(unsure, "what "+n+" announces is unknown: "+why)
+		to.unsure = append(to.unsure, "what "+n+" announces is unknown: "+why)
 	}
-	slices.Sort(unsure)
-	slices.Sort(routers)
-	routers = slices.Compact(routers)
+	slices.Sort(to.unsure)
+	slices.Sort(to.routers)
+	to.routers = slices.Compact(to.routers)
+	return to
+}
+
+// addRoute adds which nodes announce a route to the address of o.
+func (v *view) addRoute(s *Story, o announce.Outlook, r routing) {
+	to := v.routeTo(o, r)
 	switch {
 	case s.Problem: // The first line names one cause.
-	case len(known) > 0:
-		s.Summary += fmt.Sprintf("; %s is announced by BGP to %s, by %d of %d nodes", o.IP, list(routers), len(known), len(r.by))
+	case len(to.known) > 0:
+		s.Summary += fmt.Sprintf("; %s is announced by BGP to %s, by %d of %d nodes", o.IP, list(to.routers), len(to.known), len(r.by))
 		if v.objects[o.Service].Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 			s.Summary += ", and its clients keep their endpoint only if the routers choose a node by the client's address alone, without ports (sessionAffinity)"
 		}
-	case len(unsure) > 0:
+	case len(to.unsure) > 0:
 		s.Summary += fmt.Sprintf("; whether a router knows %s is unknown", o.IP)
+	case len(to.missing) == 0:
+		s.setSummary(true, s.Code, fmt.Sprintf("%s, but no router knows %s: each node with a speaker has the label %s, and withdraws its routes", s.Summary, o.IP, corev1.LabelNodeExcludeBalancers))
 	default:
-		s.setSummary(true, s.Code, fmt.Sprintf("%s, but no router knows %s: %s", s.Summary, o.IP, missing[0]))
+		s.setSummary(true, s.Code, fmt.Sprintf("%s, but no router knows %s: %s", s.Summary, o.IP, to.missing[0]))
 	}
-	s.add("Routes to "+o.IP.String(), atMost(listedLines, slices.Concat(missing, unsure, known), "and %d more nodes")...)
+	s.add("Routes to "+o.IP.String(), atMost(listedLines, slices.Concat(to.missing, to.unsure, to.known), "and %d more nodes")...)
 }
 
 // settling is how long a speaker may take to announce a new address. It also covers small
