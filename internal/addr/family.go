@@ -45,6 +45,3 @@ func (f Family) String() string {
 		return "no family"
 	}
 }
-
-// MarshalText lets JSON have the name of f.
-func (f Family) MarshalText() ([]byte, error) { return []byte(f.String()), nil }

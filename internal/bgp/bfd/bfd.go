@@ -118,9 +118,6 @@ func (s State) String() string {
 	return [...]string{"AdminDown", "Down", "Init", "Up"}[s&3]
 }
 
-// MarshalText lets JSON have the name of s.
-func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
 // Diagnostic is why a session last went down, numbered as in RFC 5880.
 type Diagnostic uint8
 
@@ -133,9 +130,6 @@ const (
 )
 
 func (d Diagnostic) String() string { return codec.DiagnosticType(d).String() }
-
-// MarshalText lets JSON have the name of d.
-func (d Diagnostic) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // Status is the known state of a session.
 type Status struct {

@@ -52,7 +52,7 @@ type Options struct {
 	External      bool
 	Description   string
 	// Password is the key of TCP-MD5 (RFC 2385), at most 80 bytes. "" means: none.
-	Password        string `json:"-"`
+	Password        string
 	Families        []Family
 	Timers          Timers
 	LocalAddress    netip.Addr // zero: the kernel chooses

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	"purelb.io/purelb/internal/bgp/bfd"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/process"
 )
@@ -34,8 +33,8 @@ func (s *Speaker) HealthHandler(written func() error) http.Handler {
 	return mux
 }
 
-// stateShown is the answer of /state. It contains no passwords: it does not show the input, and a Peer shows
-// none. Its status lists everything that the BGPNodeStatus counts.
+// stateShown is the answer of /state. It contains no passwords, because it shows neither the input
+// nor the options of the server's state. Its status lists everything that the BGPNodeStatus counts.
 type stateShown struct {
 	Node       string                    `json:"node"`
 	At         time.Time                 `json:"at"`
@@ -46,9 +45,29 @@ type stateShown struct {
 	Withdrawn  bool                      `json:"withdrawn,omitempty"`
 	Problems   []peering.Problem         `json:"problems,omitempty"`
 	Failures   []string                  `json:"failures,omitempty"`
-	Peers      []peering.Peer            `json:"peers"`
-	BFD        []bfd.Status              `json:"bfd"`
+	Peers      []peerShown               `json:"peers"`
+	BFD        []bfdShown                `json:"bfd"`
 	Status     bgpv1.BGPNodeStatusStatus `json:"status"`
+}
+
+type peerShown struct {
+	Name     string            `json:"name"`
+	ASN      uint32            `json:"asn"`
+	NextHops map[string]string `json:"nextHops,omitempty"`
+	Mute     []string          `json:"mute,omitempty"`
+	MD5      bool              `json:"md5"`
+	Path     string            `json:"path"`
+}
+
+type bfdShown struct {
+	Peer       string        `json:"peer"`
+	State      string        `json:"state"`
+	Remote     string        `json:"remote"`
+	Since      time.Time     `json:"since"`
+	Diagnostic string        `json:"diagnostic"`
+	Detection  time.Duration `json:"detection"`
+	Downs      uint64        `json:"downs"`
+	LastError  string        `json:"lastError,omitempty"`
 }
 
 // shown returns the answer of /state.
@@ -56,11 +75,26 @@ func (st standing) shown() stateShown {
 	st.Whole = true
 	shown := stateShown{
 		Node: st.Node, At: st.Now, Running: st.running, Draining: st.drain.Reason, Withdrawn: st.drain.withdrawn,
-		Problems: st.problems, Failures: st.Failures, Peers: st.effect.State.Peers, BFD: st.bfd, Status: peering.NodeStatus(st.Report, st.status),
+		Problems: st.problems, Failures: st.Failures, Status: peering.NodeStatus(st.Report, st.status), Peers: []peerShown{}, BFD: []bfdShown{},
 	}
 	shown.Status.HeartbeatSeconds = st.status.HeartbeatSeconds
 	if st.config != nil {
 		shown.Config, shown.Generation = st.config.Namespace+"/"+st.config.Name, st.config.Generation
+	}
+	for _, p := range st.effect.State.Peers {
+		peer := peerShown{Name: p.Name(), ASN: p.ASN, MD5: p.Password != "", Path: p.Path, NextHops: map[string]string{}}
+		for f, hop := range p.NextHops {
+			peer.NextHops[peering.FamilyNames[f]] = hop.String()
+		}
+		for _, f := range p.Mute {
+			peer.Mute = append(peer.Mute, peering.FamilyNames[f])
+		}
+		shown.Peers = append(shown.Peers, peer)
+	}
+	for _, b := range st.bfd {
+		shown.BFD = append(shown.BFD, bfdShown{
+			b.Peer.String(), b.State.String(), b.Remote.String(), b.Since, b.Diagnostic.String(), b.Detection, b.Downs, b.LastError,
+		})
 	}
 	return shown
 }
