@@ -32,12 +32,7 @@ func lateAtAnyStep(t *rapid.T) {
 			Boundary: groups.Boundary{Namespaces: namespaces, Enforce: true}}}
 		m.configure()
 	}
-	loop := func(*rapid.T) {
-		for _, who := range rapid.Permutation(services).Draw(t, "order") {
-			m.sync(who)
-			m.look(who, outcome())
-		}
-	}
+	loop := func(*rapid.T) { m.round(services, outcome) }
 	for _, who := range services {
 		m.put(who, balancerOf(who))
 	}

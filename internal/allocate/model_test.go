@@ -127,6 +127,14 @@ func (m *model) look(who ipam.Owner, outcome string) {
 	m.finish(who, outcome)
 }
 
+// round looks at services in any order, each in its newest version.
+func (m *model) round(services []ipam.Owner, outcome func() string) {
+	for _, who := range rapid.Permutation(services).Draw(m.t, "order") {
+		m.sync(who)
+		m.look(who, outcome())
+	}
+}
+
 // begin decides for a Service, as services.Reconcile does. The write comes later, and the
 // loop looks at other Services in the meantime.
 func (m *model) begin(who ipam.Owner) {

@@ -92,12 +92,9 @@ func TestReevaluateAnnotationIsRemoved(t *testing.T) {
 	}
 }
 
-func TestNoPatchWithoutAChange(t *testing.T) {
+func TestNoPatchOfADefault(t *testing.T) {
 	r := allocated("192.0.2.1", "2001:db8::1")
 	s := says(t, svc(), r, now)
-	if patch, err := r.Patch(s, now.Add(time.Hour)); patch != nil || err != nil {
-		t.Errorf("patch %s, error %v", patch, err)
-	}
 	s.Status.LoadBalancer.Ingress[0].IPMode = nil
 	if patch, _ := r.Patch(s, now.Add(time.Hour)); patch != nil {
 		t.Errorf("the patch changes an ipMode that is the default: %s", patch)
@@ -171,14 +168,6 @@ func TestDroppedFamilyLosesItsSlots(t *testing.T) {
 	}
 }
 
-func TestAServiceWithoutAddressesHasNoBrand(t *testing.T) {
-	s := says(t, svc(), allocated("192.0.2.1"), now)
-	s = says(t, s, service.Result{Reason: "Exhausted", Message: "none left"}, now)
-	if len(s.Annotations) != 0 || len(s.Status.LoadBalancer.Ingress) != 0 {
-		t.Errorf("annotations %v, ingress %v", s.Annotations, s.Status.LoadBalancer.Ingress)
-	}
-}
-
 func TestTransitionTimeFollowsTheStatus(t *testing.T) {
 	refused := service.Result{Reason: "Exhausted", Message: "none left"}
 	s := says(t, svc(), refused, now)
@@ -244,7 +233,7 @@ func TestPatchedServiceReadsBack(t *testing.T) {
 			if diff := cmp.Diff(r.Addresses, read.Held, cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("addresses (-want +got):\n%s", diff)
 			}
-			if has := len(r.Addresses) > 0; service.Branded(s) != has || has && (read.From != r.From || read.PoolType != r.PoolType || read.SkipIPv6DAD != r.SkipIPv6DAD || !maps.Equal(read.Objects, r.Objects)) {
+			if has := len(r.Addresses) > 0; service.Branded(s) != has || has == (len(s.Annotations) == 0) || has && (read.From != r.From || read.PoolType != r.PoolType || read.SkipIPv6DAD != r.SkipIPv6DAD || !maps.Equal(read.Objects, r.Objects)) {
 				t.Fatalf("annotations %v after %+v", s.Annotations, r)
 			}
 			if !service.Says(s, r.Reason, r.Message) {

@@ -29,8 +29,6 @@ type sink struct {
 	fail   func() error
 	// webhook, if set, accepts or refuses a new event. It may take long.
 	webhook func(ctx context.Context, e *corev1.Event) error
-	// refuse, if set, returns the error of a patch of e.
-	refuse func(e *corev1.Event) error
 }
 
 func (s *sink) Create(ctx context.Context, e *corev1.Event) (*corev1.Event, error) {
@@ -59,11 +57,6 @@ func (s *sink) Create(ctx context.Context, e *corev1.Event) (*corev1.Event, erro
 func (s *sink) Patch(_ context.Context, e *corev1.Event, patch []byte) (*corev1.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.refuse != nil {
-		if err := s.refuse(e); err != nil {
-			return nil, err
-		}
-	}
 	there := s.events[e.Name]
 	if there == nil {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, e.Name)
