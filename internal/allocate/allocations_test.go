@@ -112,7 +112,7 @@ func (s *fixture) gets(r service.Request, want string) service.Request {
 	s.Helper()
 	d, err := s.decide(r)
 	must(s, err)
-	if got := strings.ReplaceAll(texts(d.Result.Addresses), ",", ""); got != want {
+	if got := strings.ReplaceAll(addr.Join(d.Result.Addresses, ", "), ",", ""); got != want {
 		s.Fatalf("%s gets %q, want %q (%s: %s)", r.Key(), got, want, d.Result.Reason, d.Result.Message)
 	}
 	s.settle(owner(r), d.Result.Addresses)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -43,7 +44,7 @@ func TestListedAddressIsNeverFree(t *testing.T) {
 		if _, err := loop.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
 			t.Fatal(err)
 		}
-		if got := texts(s.cluster.Store.Held(owner(waits))); got != tt.waitsFor {
+		if got := addr.Join(s.cluster.Store.Held(owner(waits)), ", "); got != tt.waitsFor {
 			t.Errorf("%s: the Service that waits gets %q, want %q", tt.what, got, tt.waitsFor)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/kube/events"
 	"purelb.io/purelb/internal/service"
 )
@@ -124,7 +125,7 @@ func TestOnlyTheCachedVersionIsWritten(t *testing.T) {
 			if got := strings.Join(p.done, ", "); got != tt.want {
 				t.Errorf("the writes are %s, want %s", got, tt.want)
 			}
-			if got := texts(service.Ingress(p.svc)); got != "192.0.2.1" {
+			if got := addr.Join(service.Ingress(p.svc), ", "); got != "192.0.2.1" {
 				t.Errorf("the Service shows %q", got)
 			}
 			if n := testutil.ToFloat64(loop.metrics.updateErrors); n != 0 {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/service"
 )
 
@@ -45,7 +46,7 @@ func TestRecreatedServiceInheritsNothing(t *testing.T) {
 			s.gets(service.Rules{ByDefault: true}.Read(first), "192.0.2.1")
 			result, err := s.loop(tt.cached, tt.live, &fakeWriter{svc: second}).Reconcile(t.Context(), named(first))
 			must(t, err)
-			if got := texts(s.cluster.Store.Held("default/web")); got != tt.want || result.RequeueAfter > 0 != tt.waits {
+			if got := addr.Join(s.cluster.Store.Held("default/web"), ", "); got != tt.want || result.RequeueAfter > 0 != tt.waits {
 				t.Errorf("the Service holds %q, want %q; the next reconcile is in %s", got, tt.want, result.RequeueAfter)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
 )
@@ -101,14 +102,14 @@ func TestAddressOfAFailedWriteIsHeldUntilTheWriteEnds(t *testing.T) {
 			}
 			s.offer()
 			result, err := loop.Reconcile(t.Context(), named(before))
-			if held := texts(s.cluster.Store.Held("default/web")); err != nil || held != "192.0.2.1" || result.RequeueAfter != writeEnds {
+			if held := addr.Join(s.cluster.Store.Held("default/web"), ", "); err != nil || held != "192.0.2.1" || result.RequeueAfter != writeEnds {
 				t.Errorf("%s: after the change, held is %q, and the next reconcile is in %s; %v", tt.name, held, result.RequeueAfter, err)
 			}
 			time.Sleep(result.RequeueAfter)
 			if _, err = loop.Reconcile(t.Context(), named(before)); err != nil {
 				t.Error(err)
 			}
-			if held := texts(s.cluster.Store.Held("default/web")); held != tt.want {
+			if held := addr.Join(s.cluster.Store.Held("default/web"), ", "); held != tt.want {
 				t.Errorf("%s: at the end, held is %q, want %q", tt.name, held, tt.want)
 			}
 		}
@@ -147,7 +148,7 @@ func (s *fixture) sees(cached, live *corev1.Service, want string) {
 	if _, err := services.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cached)}); err != nil {
 		s.Fatal(err)
 	}
-	if got := texts(s.cluster.Store.Held(owner(service.Rules{ByDefault: true}.Read(live)))); got != want {
+	if got := addr.Join(s.cluster.Store.Held(owner(service.Rules{ByDefault: true}.Read(live))), ", "); got != want {
 		s.Errorf("held are %q, want %q", got, want)
 	}
 }

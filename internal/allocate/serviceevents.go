@@ -37,7 +37,7 @@ func (s *services) reportChanges(svc *corev1.Service, r service.Request, d decis
 		s.metrics.allocated(c)
 	}
 	if d.Result.Reevaluated {
-		s.log.Info("reevaluated", "service", r.Key(), "address", texts(d.Result.Addresses))
+		s.log.Info("reevaluated", "service", r.Key(), "address", addr.Join(d.Result.Addresses, ", "))
 	}
 	s.reportRefusal(svc, r, d)
 }
@@ -61,7 +61,7 @@ func (s *services) reportAssigned(svc *corev1.Service, r service.Request, d deci
 			s.event(svc, corev1.EventTypeNormal, eventAllocated, fmt.Sprintf("Assigned IP %s from pool %s", a, d.Result.From))
 		}
 	}
-	s.log.Info("addressAssigned", "service", r.Key(), "address", texts(fresh), "group", d.Result.From)
+	s.log.Info("addressAssigned", "service", r.Key(), "address", addr.Join(fresh, ", "), "group", d.Result.From)
 }
 
 // multiPool returns the message of the event for a Service that gets one address of every
@@ -82,7 +82,7 @@ func (s *services) reportLost(svc *corev1.Service, r service.Request, d decision
 	for _, a := range d.ended {
 		s.reportReleased(svc, a, whyEnded(a, r, without(d.Result.Addresses, r.Held)))
 	}
-	s.log.Info("addressReleased", "service", r.Key(), "address", texts(d.ended))
+	s.log.Info("addressReleased", "service", r.Key(), "address", addr.Join(d.ended, ", "))
 }
 
 // whyEnded returns the reason why the Service of r lost a. fresh are its new addresses.
@@ -95,7 +95,7 @@ func whyEnded(a netip.Addr, r service.Request, fresh []netip.Addr) string {
 	if len(fresh) == 0 {
 		return "the Service asks for another address"
 	}
-	return "replaced by " + texts(fresh)
+	return "replaced by " + addr.Join(fresh, ", ")
 }
 
 // reportReleased reports that svc has lost a. svc is the Service before the write.
@@ -135,7 +135,7 @@ func (s *services) reportFailed(svc *corev1.Service, r service.Request, d decisi
 // from the status of svc, or "" if it was told before. It asks for the name of that controller,
 // which the write makes the API server forget.
 func (s *services) removed(ctx context.Context, svc *corev1.Service, m *memory, r service.Request) string {
-	addresses := texts(r.Strange)
+	addresses := addr.Join(r.Strange, ", ")
 	if addresses == "" || addresses == m.removed {
 		return ""
 	}
@@ -146,10 +146,10 @@ func (s *services) removed(ctx context.Context, svc *corev1.Service, m *memory, 
 
 // reportPolicy reports that the external traffic policy of svc was reset.
 func (s *services) reportPolicy(svc *corev1.Service, r service.Request, d decision) {
-	why := fmt.Sprintf("local addresses (%s), setting it to Cluster: one node has the address and takes all its traffic", texts(d.Result.Addresses))
+	why := fmt.Sprintf("local addresses (%s), setting it to Cluster: one node has the address and takes all its traffic", addr.Join(d.Result.Addresses, ", "))
 	if r.SharingKey != "" {
 		why = fmt.Sprintf("addresses that may be shared (%s), setting it to Cluster: the node that has the address takes the traffic of all Services that share it",
-			texts(d.Result.Addresses))
+			addr.Join(d.Result.Addresses, ", "))
 	}
 	s.event(svc, corev1.EventTypeNormal, "LocalOverride", "externalTrafficPolicy Local is not supported for "+why)
 	s.log.Info("localOverride", "service", r.Key())
@@ -160,7 +160,7 @@ func (s *services) reportTypeChange(svc *corev1.Service, had []netip.Addr) {
 	for _, a := range had {
 		s.reportReleased(svc, a, fmt.Sprintf("the Service is of type %s, not LoadBalancer", svc.Spec.Type))
 	}
-	s.log.Info("addressReleased", "service", svc.Namespace+"/"+svc.Name, "address", texts(had), "reason", "type is "+string(svc.Spec.Type))
+	s.log.Info("addressReleased", "service", svc.Namespace+"/"+svc.Name, "address", addr.Join(had, ", "), "reason", "type is "+string(svc.Spec.Type))
 }
 
 func (s *services) event(svc *corev1.Service, eventType, reason, message string) {
@@ -173,13 +173,4 @@ func (s *services) event(svc *corev1.Service, eventType, reason, message string)
 // without returns those of a that are not in b.
 func without[E comparable](a, b []E) []E {
 	return slices.DeleteFunc(slices.Clone(a), func(x E) bool { return slices.Contains(b, x) })
-}
-
-// texts writes addresses for people.
-func texts(addresses []netip.Addr) string {
-	all := make([]string, len(addresses))
-	for i, a := range addresses {
-		all[i] = a.String()
-	}
-	return strings.Join(all, ", ")
 }

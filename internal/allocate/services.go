@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/backoff"
 	"purelb.io/purelb/internal/kube/events"
 	"purelb.io/purelb/internal/service"
@@ -175,12 +176,12 @@ func (s *services) put(ctx context.Context, svc *corev1.Service, m *memory, r se
 		m.reevaluated = append(m.reevaluated, now)
 	}
 	if removed != "" {
-		m.removed = texts(r.Strange)
+		m.removed = addr.Join(r.Strange, ", ")
 		s.event(svc, corev1.EventTypeNormal, "AddressRemoved", removed)
 	}
 	if t.restoring {
 		s.metrics.restored.Inc()
-		s.log.Info("statusRestored", "service", r.Key(), "address", texts(d.Result.Addresses))
+		s.log.Info("statusRestored", "service", r.Key(), "address", addr.Join(d.Result.Addresses, ", "))
 	} else {
 		s.reportChanges(svc, r, d)
 	}

@@ -102,7 +102,7 @@ func (r Result) annotations() map[string]string {
 		return wanted
 	}
 	wanted[AnnotationAllocatedBy] = Brand
-	wanted[AnnotationAllocatedAddresses] = texts(r.Addresses, ",")
+	wanted[AnnotationAllocatedAddresses] = addr.Join(r.Addresses, ",")
 	wanted[AnnotationAllocatedFrom] = r.From
 	wanted[AnnotationPoolType] = r.PoolType
 	if r.SkipIPv6DAD {

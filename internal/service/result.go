@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"purelb.io/purelb/internal/addr"
 )
 
 // ConditionAllocated is the condition that says whether a Service has all the
@@ -83,16 +85,7 @@ func (r Result) And(more string) string {
 
 // assigned returns the beginning of the message of a condition that names addresses. If the brand
 // is gone, the message proves that PureLB gave the addresses.
-func assigned(addresses []netip.Addr) string { return "Assigned " + texts(addresses, ", ") }
-
-// texts writes addresses with separator between them.
-func texts(addresses []netip.Addr, separator string) string {
-	all := make([]string, len(addresses))
-	for i, a := range addresses {
-		all[i] = a.String()
-	}
-	return strings.Join(all, separator)
-}
+func assigned(addresses []netip.Addr) string { return "Assigned " + addr.Join(addresses, ", ") }
 
 // Says reports whether the condition of svc already has this reason and message.
 func Says(svc *corev1.Service, reason, message string) bool {

@@ -134,8 +134,3 @@ func Recall(c ipam.Cluster, r service.Request) {
 		}
 	}
 }
-
-// without returns addresses without others.
-func without(addresses, others []netip.Addr) []netip.Addr {
-	return slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool { return slices.Contains(others, a) })
-}

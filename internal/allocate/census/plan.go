@@ -1,6 +1,7 @@
 package census
 
 import (
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/service"
 )
@@ -57,7 +58,7 @@ func (p *Plan) decide(r service.Request) {
 	shown := store.Shown(who)
 	r.Held = Shown(p.Cluster, r)
 	choice := p.Cluster.Choose(r)
-	for _, a := range without(choice.Result.Addresses, shown) {
+	for _, a := range addr.Without(choice.Result.Addresses, shown) {
 		// The address was free when the choice was made, and nothing has changed since.
 		_ = store.Hold(a, who, p.Cluster.Wide(a))
 	}

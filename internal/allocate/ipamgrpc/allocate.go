@@ -30,7 +30,7 @@ func (g *Group) Claim(ctx context.Context, claims []ipam.Claim) []ipam.Answer {
 		}
 	}
 	for i := range answers {
-		answers[i].Surplus = without(answers[i].Surplus, granted)
+		answers[i].Surplus = addr.Without(answers[i].Surplus, granted)
 	}
 	return answers
 }

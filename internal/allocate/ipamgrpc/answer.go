@@ -23,7 +23,7 @@ func (c *connection) read(claims []numbered, granted []netip.Addr, texts []strin
 	found, problem := parse(texts)
 	if problem != "" {
 		answers := refuse(claims, c.fault(ipam.KindUnknown, nil, "answers Allocate wrongly: %s", problem))
-		answers[0].Surplus = without(found, granted)
+		answers[0].Surplus = addr.Without(found, granted)
 		return answers
 	}
 	answers := make([]ipam.Answer, len(claims))
@@ -33,7 +33,7 @@ func (c *connection) read(claims []numbered, granted []netip.Addr, texts []strin
 			granted = append(granted, fitting[0])
 		}
 	}
-	surplus := without(found, granted)
+	surplus := addr.Without(found, granted)
 	for i, claim := range claims {
 		if answers[i].Grant.Key == "" {
 			answers[i].Err = c.unanswered(claim.Claim, fitting(claim.Claim, found), surplus)
@@ -86,28 +86,9 @@ func (c *connection) unanswered(claim ipam.Claim, fitting, surplus []netip.Addr)
 	}
 	switch {
 	case len(fitting) > 1:
-		return c.fault(ipam.KindUnknown, nil, "answers Allocate wrongly: asked for %s, it gives %s; it must give one", wanted, join(fitting))
+		return c.fault(ipam.KindUnknown, nil, "answers Allocate wrongly: asked for %s, it gives %s; it must give one", wanted, addr.Join(fitting, ", "))
 	case len(surplus) > 0:
-		return c.fault(ipam.KindUnknown, nil, "answers Allocate wrongly: asked for %s, it gives %s", wanted, join(surplus))
+		return c.fault(ipam.KindUnknown, nil, "answers Allocate wrongly: asked for %s, it gives %s", wanted, addr.Join(surplus, ", "))
 	}
 	return c.fault(ipam.KindExhausted, nil, "answers Allocate without %s", wanted)
-}
-
-func join(list []netip.Addr) string {
-	var texts []string
-	for _, a := range list {
-		texts = append(texts, a.String())
-	}
-	return strings.Join(texts, ", ")
-}
-
-// without returns the addresses of list that are not in other.
-func without(list, other []netip.Addr) []netip.Addr {
-	var rest []netip.Addr
-	for _, a := range list {
-		if !slices.Contains(other, a) {
-			rest = append(rest, a)
-		}
-	}
-	return rest
 }

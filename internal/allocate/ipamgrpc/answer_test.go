@@ -42,7 +42,7 @@ func printAnswers(answers []ipam.Answer) string {
 			got = string(e.Kind)
 		}
 		if len(a.Surplus) > 0 {
-			got += " surplus " + join(a.Surplus)
+			got += " surplus " + addr.Join(a.Surplus, ", ")
 		}
 		list = append(list, got)
 	}
@@ -195,7 +195,7 @@ func FuzzAnswer(f *testing.F) {
 				used = append(used, got)
 			}
 		}
-		if found, _ := parse(strings.Split(answer, " ")); len(without(found, used)) > 0 || len(used) != len(found) {
+		if found, _ := parse(strings.Split(answer, " ")); len(addr.Without(found, used)) > 0 || len(used) != len(found) {
 			t.Errorf("for %v the result has %v", found, used)
 		}
 	})
