@@ -70,7 +70,8 @@ func (c *cluster) end() {
 func (c *cluster) start(node string, i int, change func(*Options)) *agent {
 	a := &agent{port: c.ether.port(i), seen: map[string]map[election.State]time.Time{}}
 	opt := Options{
-		Node: node, Bind: a.port.addr, Keys: [][]byte{testKey}, Seeds: c.seeds, carrier: a.port,
+		Changed: make(chan struct{}, 1),
+		Node:    node, Bind: a.port.addr, Keys: [][]byte{testKey}, Seeds: c.seeds, carrier: a.port,
 		Receive: a.receive, Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
@@ -114,7 +115,7 @@ func (a *agent) watch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.Changed():
+		case <-a.opt.Changed:
 		}
 		a.mu.Lock()
 		for _, m := range a.Members() {

@@ -154,6 +154,6 @@ func (g *Gossip) take(a detector.Actions, peers map[detector.PeerID]identity, no
 	}
 	if a.Corroborated {
 		g.counts.corroborated.Add(1)
-		backoff.Poke(g.changed)
+		backoff.Poke(g.opt.Changed)
 	}
 }

@@ -127,7 +127,7 @@ func (g *Gossip) update(node string, change func(now time.Time) bool) {
 
 // shift signals that Members changed.
 func (g *Gossip) shift() {
-	backoff.Poke(g.changed)
+	backoff.Poke(g.opt.Changed)
 	backoff.Poke(g.shifted)
 }
 

@@ -96,11 +96,11 @@ type Gossip struct {
 	counts    Health
 	strangers *strangers
 	pending   pendingBroadcasts
-	// changed tells the reader of Members that Members changed. shifted tells the joiner that a
-	// member may be missing. published says that there is a new record to spread.
-	changed, shifted chan struct{}
-	published        atomic.Bool
-	sent             atomic.Uint64 // the number of the last message
+	// shifted tells the joiner that a member may be missing. published says that there is a new record to
+	// spread.
+	shifted   chan struct{}
+	published atomic.Bool
+	sent      atomic.Uint64 // the number of the last message
 
 	// A caller of list holds talk, so that Run does not shut list down meanwhile.
 	talk sync.RWMutex
@@ -126,7 +126,6 @@ func New(opt Options) (*Gossip, error) {
 	g := &Gossip{
 		opt:      opt,
 		self:     identity{node: opt.Node, instance: newInstance()},
-		changed:  opt.Changed,
 		shifted:  make(chan struct{}, 1),
 		pending:  newPendingBroadcasts(),
 		versions: cmp.Or(opt.versions, supported),
@@ -134,9 +133,6 @@ func New(opt Options) (*Gossip, error) {
 	}
 	if g.opt.Seeds == nil {
 		g.opt.Seeds = func(context.Context) []netip.AddrPort { return nil }
-	}
-	if g.changed == nil {
-		g.changed = make(chan struct{}, 1)
 	}
 	g.meta = encode(election.Record{}, g.versions, g.opt.Patience)
 	g.strangers = &strangers{log: opt.Log, count: &g.counts.BadVersion}
@@ -190,9 +186,6 @@ func (g *Gossip) Members() []Member {
 // may hear the peers while the peers do not hear this process. The suspicion of one peer
 // among several does not count, because the fault may be at that peer.
 func (g *Gossip) Accused() uint64 { return g.counts.corroborated.Load() }
-
-// Changed signals that Members or Accused changed.
-func (g *Gossip) Changed() <-chan struct{} { return g.changed }
 
 // identity identifies a process. The library uses it as the name of a member.
 type identity struct {

@@ -14,7 +14,8 @@ import (
 func lone(t *testing.T, node string, received *[]string) *Gossip {
 	t.Helper()
 	g, err := New(Options{
-		Node: node, Bind: netip.MustParseAddrPort("127.0.0.1:7934"), Keys: [][]byte{testKey}, Log: slog.New(slog.DiscardHandler),
+		Changed: make(chan struct{}, 1),
+		Node:    node, Bind: netip.MustParseAddrPort("127.0.0.1:7934"), Keys: [][]byte{testKey}, Log: slog.New(slog.DiscardHandler),
 		Receive: func(from string, message []byte) { *received = append(*received, from+": "+string(message)) },
 	})
 	expect.NoError(t, err)

@@ -53,7 +53,8 @@ func startReal(t *testing.T, node string, bind netip.AddrPort, seeds ...netip.Ad
 	t.Helper()
 	r := &real{got: make(chan string, 10000)}
 	g, err := New(Options{
-		Node: node, Bind: bind, Keys: [][]byte{testKey}, Log: slog.New(slog.DiscardHandler), Timing: patiently,
+		Changed: make(chan struct{}, 1),
+		Node:    node, Bind: bind, Keys: [][]byte{testKey}, Log: slog.New(slog.DiscardHandler), Timing: patiently,
 		Seeds:   func(context.Context) []netip.AddrPort { return seeds },
 		Receive: func(from string, message []byte) { r.got <- from + ": " + string(message) },
 	})
@@ -80,7 +81,7 @@ func (r *real) await(t *testing.T, view string) {
 	limit := time.After(time.Minute)
 	for a.view() != view {
 		select {
-		case <-r.Changed():
+		case <-r.opt.Changed:
 		case <-limit:
 			t.Fatalf("after a minute %s sees %q, not %q", r.self.node, a.view(), view)
 		}
@@ -177,7 +178,7 @@ func TestTheNextAgentWaitsForThePort(t *testing.T) {
 	limit := time.After(time.Minute)
 	for witness.Members()[0].Instance != next.self.instance {
 		select {
-		case <-witness.Changed():
+		case <-witness.opt.Changed:
 		case <-limit:
 			t.Fatal("after a minute the old agent still represents the node")
 		}

@@ -169,5 +169,5 @@ func TestASuspectedNodeLearnsOfItsSuspicion(t *testing.T) {
 	})
 	g := lone(t, "node-a", nil)
 	g.take(detector.Actions{Accused: 1, Corroborated: true}, nil, epoch)
-	expect.Equal(t, "the signals of a suspicion", len(g.Changed()), 1)
+	expect.Equal(t, "the signals of a suspicion", len(g.opt.Changed), 1)
 }
