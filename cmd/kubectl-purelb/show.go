@@ -131,6 +131,7 @@ func newSessions(o *options) *cobra.Command {
 func newDataplane(o *options) *cobra.Command {
 	var f explain.DataplaneFilter
 	var importOnly, exportOnly, check bool
+	var vrf string
 	cmd := o.answering(&cobra.Command{
 		Use: "dataplane", Short: "Show which addresses nodes announce by BGP, and which routes they have learned", Args: noArguments,
 		Long: `Show which addresses nodes announce by BGP, to whom, and for which Services, and which
@@ -142,13 +143,13 @@ routes they have learned and put into their routing tables.`,
 		if importOnly && exportOnly {
 			return nil, false, errors.New("--import-only and --export-only leave nothing to show; use one of them")
 		}
-		f.NoImports, f.NoExports = exportOnly, importOnly
+		f.NoImports, f.NoExports = exportOnly || vrf != "", importOnly
 		d, err := explain.DataplaneOf(w, f)
 		return d, check && len(d.Problems) > 0, err
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.Node, "node", "", "Only this node")
-	flags.StringVar(&f.VRF, "vrf", "", "Only what is announced in this VRF: nothing, because VRFs are not supported")
+	flags.StringVar(&vrf, "vrf", "", "Only what is announced in this VRF: nothing, because VRFs are not supported")
 	flags.BoolVar(&importOnly, "import-only", false, "Only what nodes announce")
 	flags.BoolVar(&exportOnly, "export-only", false, "Only what nodes have learned")
 	flags.BoolVar(&check, "check", false, "Exit with 1 if there are problems")

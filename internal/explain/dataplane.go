@@ -56,8 +56,8 @@ type KernelRoute struct {
 
 // DataplaneFilter selects a part. The zero value selects all.
 type DataplaneFilter struct {
-	// Node and VRF select one node and one VRF.
-	Node, VRF string
+	// Node selects one node.
+	Node string
 	// NoImports and NoExports omit one half.
 	NoImports, NoExports bool
 }
@@ -73,7 +73,7 @@ func DataplaneOf(w World, f DataplaneFilter) (Dataplane, error) {
 	}
 	d := Dataplane{Problems: v.speakerProblems(f.Node), Unread: v.unread(KindNodeStatuses, KindServices), imports: !f.NoImports, exports: !f.NoExports}
 	for _, one := range v.speakers(f.Node) {
-		if d.imports && one.NetlinkImport != nil && (f.VRF == "" || one.NetlinkImport.VRF == f.VRF) {
+		if d.imports && one.NetlinkImport != nil {
 			d.addImports(one)
 			d.addRoutes(v, one)
 		}
@@ -82,7 +82,7 @@ func DataplaneOf(w World, f DataplaneFilter) (Dataplane, error) {
 		}
 	}
 	if d.imports {
-		d.addReferences(v, f)
+		d.addReferences(v, f.Node)
 	}
 	return d, nil
 }
@@ -113,28 +113,14 @@ func (d *Dataplane) addRoutes(v *view, n bgpv1.BGPNodeStatusStatus) {
 		return
 	}
 	for _, r := range n.RIB.LocalRoutes {
-		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix, AdvertisedTo: advertisedTo(n, r)}
+		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix}
 		if to, _, err := addr.ParseRange(r.Prefix); err == nil {
+			one.AdvertisedTo = v.named(to.From, n.NodeName, receivers(n, to.Family()))
 			one.Services = v.servicesIn(to)
 			one.services = list(one.Services)
 		}
 		d.RIBRoutes = append(d.RIBRoutes, one)
 	}
-}
-
-// advertisedTo returns the neighbors that receive r. If a status has no such list, it has counts: a
-// neighbor that receives as many routes as the node has receives each of them.
-func advertisedTo(n bgpv1.BGPNodeStatusStatus, r bgpv1.RIBRoute) []string {
-	if len(r.AdvertisedTo) > 0 {
-		return r.AdvertisedTo
-	}
-	var to []string
-	for _, neighbor := range n.Neighbors {
-		if neighbor.State == established && neighbor.PrefixesSent >= int64(n.RIB.LocalRouteCount) {
-			to = append(to, neighbor.Address)
-		}
-	}
-	return to
 }
 
 func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {
@@ -148,8 +134,8 @@ func (d *Dataplane) addExports(n bgpv1.BGPNodeStatusStatus) {
 }
 
 // addReferences looks for a route to each remote address on the nodes whose routes are known.
-func (d *Dataplane) addReferences(v *view, f DataplaneFilter) {
-	r := v.routing(f)
+func (d *Dataplane) addReferences(v *view, node string) {
+	r := v.routing(node)
 	for _, o := range v.addresses() {
 		if o.Where != announce.Remote {
 			continue

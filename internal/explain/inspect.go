@@ -127,7 +127,7 @@ func (v *view) inspectAddress(i *Inspection, r service.Request, o announce.Outlo
 		i.Elections = append(i.Elections, p)
 	}
 	if o.Where == announce.Remote && v.knows(KindNodeStatuses) {
-		i.BGP = append(i.BGP, v.routeTo(o, v.routing(DataplaneFilter{})).CrossReference)
+		i.BGP = append(i.BGP, v.routeTo(o, v.routing("")).CrossReference)
 	}
 	if r.SharingKey == "" {
 		return

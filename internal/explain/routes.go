@@ -28,12 +28,11 @@ type routing struct {
 	by map[string]bgpv1.BGPNodeStatusStatus
 }
 
-// routing reads the BGPNodeStatuses of the nodes that import addresses.
-func (v *view) routing(f DataplaneFilter) routing {
+// routing reads the BGPNodeStatuses of the nodes that import addresses: of one node, or of all without one.
+func (v *view) routing(node string) routing {
 	r := routing{routes: map[string][]addr.Range{}, unsure: map[string]string{}, by: map[string]bgpv1.BGPNodeStatusStatus{}}
-	for _, n := range v.speakers(f.Node) {
-		i := n.NetlinkImport
-		if i == nil || !i.Enabled || f.VRF != "" && i.VRF != f.VRF {
+	for _, n := range v.speakers(node) {
+		if n.NetlinkImport == nil || !n.NetlinkImport.Enabled {
 			continue
 		}
 		r.by[n.NodeName] = n
@@ -90,9 +89,9 @@ func (v *view) excluded(node string) bool {
 	return labelled
 }
 
-// neighborsOf returns the neighbors of a node that receive its routes of a family.
-func (r routing) neighborsOf(node string, f addr.Family) []bgpv1.NodeNeighbor {
-	return slices.DeleteFunc(slices.Clone(r.by[node].Neighbors), func(n bgpv1.NodeNeighbor) bool { return !receives(n, f) })
+// receivers returns the neighbors of a node that receive its routes of a family.
+func receivers(n bgpv1.BGPNodeStatusStatus, f addr.Family) []bgpv1.NodeNeighbor {
+	return slices.DeleteFunc(slices.Clone(n.Neighbors), func(n bgpv1.NodeNeighbor) bool { return !receives(n, f) })
 }
 
 // receives reports whether a neighbor receives routes of a family. An older speaker reports only the
@@ -118,7 +117,7 @@ func (v *view) addRoutes(s *Story, outlooks []announce.Outlook) {
 		}
 		return
 	}
-	r := v.routing(DataplaneFilter{})
+	r := v.routing("")
 	if len(r.by) == 0 {
 		return // Without BGP, routers know the way by other means.
 	}
@@ -149,8 +148,8 @@ type route struct {
 func (v *view) routeTo(o announce.Outlook, r routing) route {
 	to := route{CrossReference: CrossReference{Service: o.Service, IP: o.IP.String()}}
 	for _, n := range r.nodes {
-		receivers := r.neighborsOf(n, addr.FamilyOf(o.IP))
-		named := v.named(o.IP, n, receivers)
+		receive := receivers(r.by[n], addr.FamilyOf(o.IP))
+		named := v.named(o.IP, n, receive)
 		if r.announces(n, o.IP) {
 			to.AnnouncedBy = append(to.AnnouncedBy, n)
 		} else {
@@ -163,7 +162,7 @@ func (v *view) routeTo(o announce.Outlook, r routing) route {
 			to.missing = append(to.missing, n+" announces no route to it, as it does if no endpoint of the Service is there"+sessionTrouble(r.by[n]))
 		case !r.announces(n, o.IP):
 			to.missing = append(to.missing, n+" announces no route to it"+sessionTrouble(r.by[n]))
-		case len(receivers) == 0:
+		case len(receive) == 0:
 			to.missing = append(to.missing, n+" has a route to it and tells it to no router"+sessionTrouble(r.by[n]))
 		case len(named) == 0:
 			to.missing = append(to.missing, n+" has a route to it and tells it to no router: spec.bgp.peers of its ServiceGroup names no neighbor of "+n)
