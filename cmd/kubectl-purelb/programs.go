@@ -7,13 +7,13 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 
 	"purelb.io/purelb/internal/allocate/allocstate"
 	"purelb.io/purelb/internal/announce/agentstate"
@@ -33,18 +33,10 @@ const (
 	mostAgents = 8
 )
 
-// parallel calls do with each number below n, at most that many at a time.
+// parallel calls do with each number below n, at most that many at a time. It leaves out none when a context ends,
+// because do makes the error then.
 func parallel(n, most int, do func(i int)) {
-	var all sync.WaitGroup
-	slots := make(chan struct{}, most)
-	for i := range n {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			do(i)
-		})
-	}
-	all.Wait()
+	workqueue.ParallelizeUntil(context.Background(), most, n, do)
 }
 
 // monitored is a pod and the port of its metrics.
