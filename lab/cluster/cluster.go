@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -153,17 +152,6 @@ func (c *Cluster) BuildImage(ctx context.Context, module, pkg string) (image str
 	image = fmt.Sprintf("registry.lab/%s:%.6x", filepath.Base(pkg), sha256.Sum256(binary))
 	_, err = c.AddImage(ctx, image, program)
 	return image, err
-}
-
-// SetRoute adds routes to a prefix through all gateways at equal cost. The machine is usually the
-// router.
-func (c *Cluster) SetRoute(machine string, to netip.Prefix, via ...netip.Addr) error {
-	return c.net().SetRoute(machine, to, via...)
-}
-
-// DeleteRoute removes a route. A missing route is no error.
-func (c *Cluster) DeleteRoute(machine string, to netip.Prefix) error {
-	return c.net().DeleteRoute(machine, to)
 }
 
 // SetPort unplugs the cable of a machine's interface from the switch, or plugs it in.

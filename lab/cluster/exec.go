@@ -70,16 +70,6 @@ func (c *Cluster) Exec(ctx context.Context, machine string, argv ...string) (str
 	return cmd.Output()
 }
 
-// Inside calls f on a thread in the machine's namespaces, so sockets that f opens belong to the
-// machine. Goroutines that f starts do not run in the machine.
-func (c *Cluster) Inside(name string, f func() error) error {
-	first, err := c.Spec.State.Process(name)
-	if err != nil || !first.Alive() {
-		return fmt.Errorf("%s is not running", name)
-	}
-	return machine.Inside(first.PID, f)
-}
-
 // look finds a program in the machine's PATH. That has kubectl, and directories of the
 // administrator that the host's PATH may lack.
 func look(path, program string) string {

@@ -14,7 +14,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
@@ -224,14 +223,6 @@ func (c *Client) Pods(ctx context.Context, namespace string, labels client.Match
 		return nil, fmt.Errorf("list pods of %s: %w", namespace, err)
 	}
 	return list.Items, nil
-}
-
-// Gone waits until an object no longer exists.
-func (c *Client) Gone(ctx context.Context, o client.Object) error {
-	return Until(ctx, func() (string, bool) {
-		err := c.Get(ctx, client.ObjectKeyFromObject(o), o)
-		return fmt.Sprintf("%s still there: %v", client.ObjectKeyFromObject(o), err), apierrors.IsNotFound(err)
-	})
 }
 
 // Until polls the condition until it is true. If the context ends first, the error has the last

@@ -11,9 +11,8 @@ import (
 
 // The part of the address plan that does not depend on the number of nodes.
 var (
-	services   = prefixes("10.96.0.0/16", "fd00:10:96::/112")
-	pods       = prefixes("10.244.0.0/16", "fd00:10:244::/48")
-	RemotePool = prefixes("10.255.0.0/24", "fd00:10:255::/48")
+	services = prefixes("10.96.0.0/16", "fd00:10:96::/112")
+	pods     = prefixes("10.244.0.0/16", "fd00:10:244::/48")
 )
 
 // Names of the machines that are not nodes.

@@ -51,46 +51,13 @@ func (w Net) Unplug(machine string, nics []topology.NIC) error {
 	})
 }
 
-// SetRoute adds the machine's routes to a prefix through all gateways.
-func (w Net) SetRoute(machine string, to netip.Prefix, via ...netip.Addr) error {
-	return w.with(machine, func(h *netlink.Handle) error {
-		if err := h.RouteReplace(route(to, via)); err != nil {
-			return fmt.Errorf("route to %s on %s: %w", to, machine, err)
-		}
-		return nil
-	})
-}
-
-// DeleteRoute removes the route to a prefix. A missing route is no error.
-func (w Net) DeleteRoute(machine string, to netip.Prefix) error {
-	return w.with(machine, func(h *netlink.Handle) error {
-		err := h.RouteDel(&netlink.Route{Dst: ipnet(to)})
-		if err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("route to %s on %s: %w", to, machine, err)
-		}
-		return nil
-	})
-}
-
 func routes(h *netlink.Handle, rs []topology.Route) error {
 	for _, r := range rs {
-		if err := h.RouteReplace(route(r.To, []netip.Addr{r.Via})); err != nil {
+		if err := h.RouteReplace(&netlink.Route{Dst: ipnet(r.To), Gw: r.Via.AsSlice(), Protocol: unix.RTPROT_BOOT}); err != nil {
 			return fmt.Errorf("route to %s via %s: %w", r.To, r.Via, err)
 		}
 	}
 	return nil
-}
-
-func route(to netip.Prefix, via []netip.Addr) *netlink.Route {
-	r := &netlink.Route{Dst: ipnet(to), Protocol: unix.RTPROT_BOOT}
-	if len(via) == 1 {
-		r.Gw = via[0].AsSlice()
-		return r
-	}
-	for _, v := range via {
-		r.MultiPath = append(r.MultiPath, &netlink.NexthopInfo{Gw: v.AsSlice()})
-	}
-	return r
 }
 
 func ipnet(p netip.Prefix) *net.IPNet {

@@ -1,13 +1,13 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,37 +59,6 @@ func TestPulledCableLosesItsCarrier(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, fmt.Sprintf("carrier is %v", up), func() bool { return carrier(t, n.Name, "eth0") == up })
-	}
-}
-
-func TestRouteHasAllGatewaysUntilItsDeletion(t *testing.T) {
-	p := lay(t, 3)
-	nodes := p.Nodes()
-	for _, tt := range []struct {
-		to  string
-		via []netip.Addr
-	}{
-		{"10.255.0.77/32", []netip.Addr{nodes[0].V4(), nodes[1].V4(), nodes[2].V4()}},
-		{"fd00:10:255::77/128", []netip.Addr{nodes[0].V6(), nodes[1].V6(), nodes[2].V6()}},
-		{"10.255.0.78/32", []netip.Addr{nodes[0].V4()}},
-	} {
-		to := netip.MustParsePrefix(tt.to)
-		for range 2 { // the second call is no error
-			if err := lab.SetRoute(topology.Router, to, tt.via...); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if diff := cmp.Diff(fmt.Sprint(tt.via), fmt.Sprint(gateways(t, to))); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", to, diff)
-		}
-		for range 2 {
-			if err := lab.DeleteRoute(topology.Router, to); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := gateways(t, to); len(got) != 0 {
-			t.Errorf("%s is still there: %v", to, got)
-		}
 	}
 }
 
@@ -160,35 +129,12 @@ func serve(t *testing.T, machine string, a netip.Addr) {
 	}))
 }
 
-// connect stays on its thread, unlike a dialer of package net.
 func connect(machine string, a netip.Addr) error {
-	return In(lab.Netns(machine), func() error {
-		family, to := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Port: port, Addr: v4(a)})
-		if a.Is6() {
-			family, to = unix.AF_INET6, &unix.SockaddrInet6{Port: port, Addr: a.As16()}
-		}
-		fd, err := unix.Socket(family, unix.SOCK_STREAM, 0)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = unix.Close(fd) }()
-		limit := unix.Timeval{Sec: 30}
-		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit); err != nil {
-			return err
-		}
-		for {
-			// The kernel does not restart an interrupted call with a time limit. A second call waits for the
-			// connection of the first one.
-			if err := unix.Connect(fd, to); !errors.Is(err, unix.EINTR) {
-				return err
-			}
-		}
-	})
-}
-
-func v4(a netip.Addr) (b [4]byte) {
-	copy(b[:], a.AsSlice())
-	return b
+	conn, err := Dial(context.Background(), lab.Netns(machine), net.Dialer{Timeout: 30 * time.Second}, "tcp", netip.AddrPortFrom(a, port).String())
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 func host(t *testing.T) string {
@@ -214,27 +160,6 @@ func carrier(t *testing.T, machine, nic string) (up bool) {
 		return err
 	}))
 	return up
-}
-
-// gateways returns the router's next hops to a prefix, ascending.
-func gateways(t *testing.T, to netip.Prefix) (via []netip.Addr) {
-	t.Helper()
-	must(t, lab.with(topology.Router, func(h *netlink.Handle) error {
-		routes, err := h.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Dst: ipnet(to)}, netlink.RT_FILTER_DST)
-		for _, r := range routes {
-			hops := r.MultiPath
-			if len(hops) == 0 {
-				hops = []*netlink.NexthopInfo{{Gw: r.Gw}}
-			}
-			for _, hop := range hops {
-				a, _ := netip.AddrFromSlice(hop.Gw)
-				via = append(via, a.Unmap())
-			}
-		}
-		return err
-	}))
-	slices.SortFunc(via, netip.Addr.Compare)
-	return via
 }
 
 func until(t *testing.T, what string, condition func() bool) {
