@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -19,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/lab/product"
-	"purelb.io/purelb/lab/router"
 )
 
 // BenchmarkAgentIdle measures the writes of idle agents with addresses to the API server. A benchmark
@@ -36,9 +36,12 @@ func BenchmarkAgentIdle(b *testing.B) {
 	}
 	w := newWorldFor(b, long+15*time.Minute)
 	w.group("e2e-bench", `{remote: {v4pool: {subnet: 10.241.0.0/16, pool: 10.241.0.0/16, aggregation: /32}}}`)
-	w.createServices(services)
+	interfaces := w.wires()
+	w.inHands(services, func(i int) error {
+		return w.create(fmt.Sprintf("bench-%05d", i), "e2e-bench", corev1.IPFamilyPolicySingleStack)
+	})
 	for b.Loop() {
-		w.until(5*time.Minute, "every node carries every address", func() bool { return w.fewestCarried("10.241.") == services })
+		w.until(5*time.Minute, "every node carries every address", func() bool { return interfaces.fewest(netip.MustParsePrefix("10.241.0.0/16")) == services })
 		writes := w.countWrites()
 		w.idle(writes)
 		writes.take()
@@ -47,54 +50,6 @@ func BenchmarkAgentIdle(b *testing.B) {
 		took := time.Since(began)
 		fmt.Printf("RESULT agent_idle_api_writes_per_minute %.2f\n", float64(len(writes.take()))/took.Minutes()/float64(len(lab.Nodes())))
 	}
-}
-
-// createServices makes n Services of the benchmark's group without servers.
-func (w *world) createServices(n int) {
-	w.t.Helper()
-	var wg sync.WaitGroup
-	const hands = 16
-	for hand := range hands {
-		wg.Go(func() {
-			for i := hand; i < n; i += hands {
-				svc := &corev1.Service{
-					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("bench-%05d", i), Annotations: map[string]string{"purelb.io/service-group": "e2e-bench"}},
-					Spec: corev1.ServiceSpec{
-						Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(bool),
-						Selector: map[string]string{"app": "nobody"}, Ports: []corev1.ServicePort{{Port: 80}},
-					},
-				}
-				if err := w.Create(w.ctx, svc); err != nil {
-					w.t.Errorf("create %s: %v", svc.Name, err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// fewestCarried counts the addresses on kube-lb0 that begin with prefix on each node. It returns the
-// smallest count.
-func (w *world) fewestCarried(prefix string) int {
-	w.t.Helper()
-	fewest := -1
-	for _, n := range lab.Nodes() {
-		carried, err := router.Carried(lab.Netns(n.Name), "kube-lb0")
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		have := 0
-		for _, p := range carried {
-			if strings.HasPrefix(p.String(), prefix) {
-				have++
-			}
-		}
-		if fewest < 0 || have < fewest {
-			fewest = have
-		}
-	}
-	return fewest
 }
 
 // writeLog has the writes of agents: the kind of each object, and its name.

@@ -26,7 +26,7 @@ const samples = 300
 func BenchmarkCreate(b *testing.B) {
 	w := newWorld(b)
 	w.group("e2e-bench", `{remote: {v4pool: {subnet: 10.241.0.0/16, pool: 10.241.0.0/16, aggregation: /32}}}`)
-	statuses, interfaces := w.statuses(), w.interfaces("kube-lb0")
+	statuses, interfaces := w.statuses(), w.wires()
 	bare := w.bench("bare", corev1.ServiceTypeClusterIP)
 	var patches, toAddress, toEach, toLast, whole []time.Duration
 	for b.Loop() {
@@ -35,7 +35,7 @@ func BenchmarkCreate(b *testing.B) {
 			confirmed, began := w.createTimed(fmt.Sprintf("bench-%04d", i))
 			seen := statuses.await(b, fmt.Sprintf("bench-%04d", i))
 			toAddress = append(toAddress, max(0, seen.at.Sub(confirmed)))
-			landed := interfaces.await(b, seen.address, len(lab.Nodes()))
+			landed := interfaces.await(seen.address)
 			for _, at := range landed {
 				toEach = append(toEach, at.Sub(began))
 			}

@@ -46,7 +46,9 @@ func TestChurnOfServicesMovesNoOtherRoute(t *testing.T) {
 	w.group("e2e-many", `{remote: {v4pools: [{subnet: 10.241.0.0/16, pool: 10.241.0.0/16, aggregation: /32}],
     v6pools: [{subnet: "fd00:10:241::/64", pool: "fd00:10:241::/64", aggregation: /128}]}}`)
 	w.peer(withoutBFD) // a small machine with four nodes gives none of them the CPU for 300 ms in time
-	w.inHands(steady, func(i int) error { return w.create(fmt.Sprintf("stays-%03d", i)) })
+	w.inHands(steady, func(i int) error {
+		return w.create(fmt.Sprintf("stays-%03d", i), "e2e-many", corev1.IPFamilyPolicyPreferDualStack)
+	})
 	w.until(5*patience, "every Service has its addresses", func() bool { return w.unserved() == 0 })
 	stays := w.allAddresses("stays-")
 	if len(stays) != steady*families() {
@@ -64,7 +66,7 @@ func TestChurnOfServicesMovesNoOtherRoute(t *testing.T) {
 		time.Sleep(time.Until(began.Add(time.Duration(i) * pause)))
 		name := func(i int) string { return fmt.Sprintf("comes-%04d", i) }
 		if i < total {
-			if err := w.create(name(i)); err != nil {
+			if err := w.create(name(i), "e2e-many", corev1.IPFamilyPolicyPreferDualStack); err != nil {
 				return err
 			}
 		}
@@ -93,12 +95,12 @@ func TestChurnOfServicesMovesNoOtherRoute(t *testing.T) {
 	}
 }
 
-// create creates a Service without endpoints in the group of this test.
-func (w *world) create(name string) error {
+// create creates a Service without endpoints in a group.
+func (w *world) create(name, group string, families corev1.IPFamilyPolicy) error {
 	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{"purelb.io/service-group": "e2e-many"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{"purelb.io/service-group": group}},
 		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(bool), IPFamilyPolicy: new(corev1.IPFamilyPolicyPreferDualStack),
+			Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(bool), IPFamilyPolicy: &families,
 			Selector: map[string]string{"app": "nobody"}, Ports: []corev1.ServicePort{{Port: 80}},
 		},
 	}

@@ -27,18 +27,9 @@ func TestASecondAllocatorTakesOver(t *testing.T) {
 	w.group("e2e-churn", `{remote: {v4pool: {subnet: 10.240.0.0/16, pool: 10.240.0.0/16, aggregation: /32}}}`)
 	w.allocators(2)
 	leader, watcher := w.leadingPod().Name, w.watch()
-	const services, hands = 400, 8
+	const services = 400
 	var work sync.WaitGroup
-	for hand := range hands {
-		work.Go(func() {
-			for i := hand; i < services; i += hands {
-				if err := w.live(fmt.Sprintf("churn-%03d", i)); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
+	work.Go(func() { w.inHands(services, func(i int) error { return w.live(fmt.Sprintf("churn-%03d", i)) }) })
 	time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond) // the kill may come at any moment
 	began, killed := time.Now(), w.kill(leader)
 	work.Wait()
@@ -55,16 +46,10 @@ func TestASecondAllocatorTakesOver(t *testing.T) {
 
 // live creates a Service, changes it, and perhaps deletes it.
 func (w *world) live(name string) error {
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{"purelb.io/service-group": "e2e-churn"}},
-		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeLoadBalancer, AllocateLoadBalancerNodePorts: new(bool),
-			Selector: map[string]string{"app": "nobody"}, Ports: []corev1.ServicePort{{Port: 80}},
-		},
-	}
-	if err := w.Create(w.ctx, svc); err != nil {
+	if err := w.create(name, "e2e-churn", corev1.IPFamilyPolicySingleStack); err != nil {
 		return err
 	}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	patch := func(text string) error {
 		return w.Patch(w.ctx, svc, client.RawPatch("application/merge-patch+json", []byte(text)))
 	}

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/lab/kube"
-	"purelb.io/purelb/lab/router"
 )
 
 // otherWriter is the field manager of the other controller.
@@ -284,40 +283,6 @@ func (h *history) restrained(service string, limit int) {
 	for _, s := range writes {
 		if slices.ContainsFunc(s.gained, isOthers) {
 			h.t.Errorf("%s: the allocator wrote an address of the other controller: %s", service, s)
-		}
-	}
-}
-
-// wires follows the addresses on all interfaces of all nodes.
-type wires struct {
-	*world
-	nodes map[string]*router.Watch[netip.Addr]
-}
-
-func (w *world) wires() *wires {
-	w.t.Helper()
-	all := &wires{w, map[string]*router.Watch[netip.Addr]{}}
-	for _, n := range lab.Nodes() {
-		watch, err := router.FollowAddresses(lab.Netns(n.Name))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.t.Cleanup(watch.Stop)
-		all.nodes[n.Name] = watch
-	}
-	return all
-}
-
-// bare fails the test if a node carried an address of the other controller at any time.
-func (w *wires) bare() {
-	w.t.Helper()
-	for node, watch := range w.nodes {
-		seen, err := watch.Seen()
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if i := slices.IndexFunc(seen, isOthers); i >= 0 {
-			w.t.Errorf("%s carried %s, an address of the other controller", node, seen[i])
 		}
 	}
 }

@@ -76,35 +76,6 @@ func To(path string, p netip.Prefix) (Route, error) {
 	return Route{Prefix: p}, nil
 }
 
-// Carried returns the addresses of an interface in the network namespace at path with their masks,
-// without link-local ones. For a missing interface it returns none.
-func Carried(path, link string) ([]netip.Prefix, error) {
-	handle, err := open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer handle.Close()
-	l, err := handle.LinkByName(link)
-	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", link, err)
-	}
-	addresses, err := handle.AddrList(l, netlink.FAMILY_ALL)
-	if err != nil {
-		return nil, fmt.Errorf("list addresses of %s: %w", link, err)
-	}
-	var out []netip.Prefix
-	for _, a := range addresses {
-		p := prefix(a.IPNet).Masked()
-		if !p.Addr().IsLinkLocalUnicast() && !slices.Contains(out, p) {
-			out = append(out, p)
-		}
-	}
-	return out, nil
-}
-
 // Carriers returns the names of the interfaces in the network namespace at path that have an
 // address.
 func Carriers(path string, a netip.Addr) ([]string, error) {

@@ -97,14 +97,20 @@ func Follow(path string) (*Watch[Event], error) {
 	})
 }
 
+// Added is an address that an interface got, or had when the watch began.
+type Added struct {
+	At      time.Time
+	Address netip.Addr
+}
+
 // FollowAddresses starts to follow the addresses that interfaces of the network namespace at path have.
 // It begins with the current addresses.
-func FollowAddresses(path string) (*Watch[netip.Addr], error) {
-	return follow(path, func(w *Watch[netip.Addr], ns *netns.NsHandle, messages chan netlink.AddrUpdate) error {
+func FollowAddresses(path string) (*Watch[Added], error) {
+	return follow(path, func(w *Watch[Added], ns *netns.NsHandle, messages chan netlink.AddrUpdate) error {
 		return netlink.AddrSubscribeWithOptions(messages, w.done, netlink.AddrSubscribeOptions{
 			Namespace: ns, ListExisting: true, ReceiveBufferSize: buffer, ReceiveBufferForceSize: true, ErrorCallback: w.fail,
 		})
-	}, func(u netlink.AddrUpdate) (netip.Addr, bool) {
-		return prefix(&u.LinkAddress).Addr(), u.NewAddr
+	}, func(u netlink.AddrUpdate) (Added, bool) {
+		return Added{time.Now(), prefix(&u.LinkAddress).Addr()}, u.NewAddr
 	})
 }
