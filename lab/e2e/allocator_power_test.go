@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
 )
@@ -30,10 +28,7 @@ func (w *world) allocators(n int) (undo func()) {
 		kubectl(w, "scale", "deployment", "allocator", "--namespace", product.Namespace, fmt.Sprintf("--replicas=%d", n))
 		w.until(3*patience, fmt.Sprintf("%d allocators are ready", n), func() bool { return w.allocatorsReady() == n })
 		if n == 0 { // one that is ending still serves
-			w.until(patience, "the last allocator has ended", func() bool {
-				pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "allocator"})
-				return err == nil && len(pods) == 0
-			})
+			w.until(patience, "the last allocator has ended", func() bool { return len(w.podsOf("allocator")) == 0 })
 		}
 	}
 	scale(n)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"purelb.io/purelb/lab/probe"
-	"purelb.io/purelb/lab/product"
 )
 
 // Promise: routers stop sending to a node before its orderly end. With graceful restart, they keep
@@ -144,8 +143,7 @@ func BenchmarkBGPRollout(b *testing.B) {
 	addresses := w.remote()
 	for b.Loop() {
 		s, had := w.spray(addresses), w.told()
-		kubectl(w, "rollout", "restart", "daemonset/lbnodeagent", "--namespace", product.Namespace)
-		kubectl(w, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=5m")
+		w.rollOutAgents()()
 		for _, n := range slices.Sorted(slices.Values(nodeNames())) {
 			w.again(n, had[n])
 		}

@@ -144,7 +144,7 @@ func (w *world) speakerStatus(node string) map[string]any {
 	var state struct {
 		Status map[string]any `json:"status"`
 	}
-	out, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "10", "http://127.0.0.1:7473/state")
+	out, err := w.fetch(node, "127.0.0.1:7473/state")
 	if err != nil || json.Unmarshal([]byte(out), &state) != nil {
 		return nil
 	}

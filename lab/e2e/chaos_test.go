@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"purelb.io/purelb/lab/kube"
-	"purelb.io/purelb/lab/product"
 )
 
 // Promise: with any faults in any order, a Service keeps its addresses. Without a fault, exactly one
@@ -81,10 +80,7 @@ var faults = []fault{
 		return c.killAgents(node)
 	}, false},
 	{"agents rolled out", nothing, func(c *chaos, node string) func() {
-		kubectl(c.world, "rollout", "restart", "daemonset/lbnodeagent", "--namespace", product.Namespace)
-		return func() {
-			kubectl(c.world, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=5m")
-		}
+		return c.rollOutAgents()
 	}, false},
 	{"agent's pod deleted", convergence, func(c *chaos, node string) func() {
 		c.restartAgent(node)
@@ -99,9 +95,7 @@ var faults = []fault{
 		return func() { untaint(); c.agentReady(node) }
 	}, false},
 	{"node drained", convergence, func(c *chaos, node string) func() {
-		const label = "node.kubernetes.io/exclude-from-external-load-balancers"
-		kubectl(c.world, "label", "node", node, label+"=true")
-		return c.undoable(func() { kubectl(c.world, "label", "node", node, label+"-") })
+		return c.exclude(node)
 	}, false},
 	{"power lost", powerLoss, func(c *chaos, node string) func() {
 		c.crash(node)

@@ -149,15 +149,13 @@ spec: {nodeSelector: {matchLabels: {kubernetes.io/hostname: node-4}}, local: {lo
 	remove := w.undoable(func() { w.remove(all) })
 	const want = "172.30.250.0/24,172.30.251.0/24,2001:db8:1:250::/64,2001:db8:1:251::/64"
 	w.until(patience, "node-4 has the networks "+want, func() bool { return networks() == want })
-	const label = "node.kubernetes.io/exclude-from-external-load-balancers"
-	include := w.undoable(func() { kubectl(w, "label", "node", "node-1", "node-2", label+"-") })
 	had := s.holder()
 	s.begin()
 	s.rest(patience)
 	s.end(nothing) // the new candidate takes no address from its holder
 	s.stays(had)
 
-	kubectl(w, "label", "node", "node-1", "node-2", label+"=true")
+	include := w.exclude("node-1", "node-2")
 	for _, a := range s.addresses {
 		w.until(patience, a.String()+" is on the second interface of node-4", func() bool {
 			return equal(w.holders(a), []holder{{"node-4", "eth1"}})
@@ -210,7 +208,7 @@ spec: {}
 // metric returns the value of a metric of the agent on a node, or "" if there is none.
 func (w *world) metric(node, series string) string {
 	w.t.Helper()
-	out, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "10", "http://127.0.0.1:7472/metrics")
+	out, err := w.fetch(node, "127.0.0.1:7472/metrics")
 	if err != nil {
 		return ""
 	}

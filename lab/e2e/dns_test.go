@@ -26,7 +26,7 @@ func TestPodsResolveNamesOfServices(t *testing.T) {
 		"web":                       w.service("web").Spec.ClusterIPs,
 		"web.e2e.svc.cluster.local": w.service("web").Spec.ClusterIPs,
 	} {
-		w.until(patience, "a pod resolves "+name, func() bool { return equal(w.lookup(name), sorted(want)) })
+		w.until(patience, "a pod resolves "+name, func() bool { return equal(w.lookup(name), slices.Sorted(slices.Values(want))) })
 	}
 	if got := w.lookup("nothing"); len(got) > 0 {
 		t.Errorf("a pod resolves an unknown name as %v, want no addresses", got)
@@ -38,16 +38,10 @@ func (w *world) lookup(name string) []string {
 	w.t.Helper()
 	pod := w.pods("web")[0]
 	at := netip.AddrPortFrom(netip.MustParseAddr(pod.Status.PodIP), 8080)
-	text, err := lab.Exec(w.ctx, pod.Spec.NodeName, "curl", "--silent", "--fail", "--max-time", "20", "http://"+at.String()+"/lookup/"+name)
+	text, err := w.fetch(pod.Spec.NodeName, at.String()+"/lookup/"+name)
 	if err != nil {
 		w.t.Logf("%s: %v", name, err)
 		return nil
 	}
-	return sorted(strings.Fields(text))
-}
-
-func sorted(all []string) []string {
-	all = slices.Clone(all)
-	slices.Sort(all)
-	return all
+	return slices.Sorted(strings.FieldsSeq(text))
 }

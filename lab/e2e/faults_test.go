@@ -126,6 +126,29 @@ func (w *world) runs(machine, program string) bool {
 	return p.Running
 }
 
+// excluded is the label of nodes that no load balancer should use.
+const excluded = "node.kubernetes.io/exclude-from-external-load-balancers"
+
+// exclude gives nodes the label excluded.
+func (w *world) exclude(nodes ...string) (include func()) {
+	w.t.Helper()
+	label := func(value string) {
+		kubectl(w, slices.Concat([]string{"label", "node"}, nodes, []string{excluded + value})...)
+	}
+	label("=true")
+	return w.undoable(func() { label("-") })
+}
+
+// rollOutAgents begins to replace all agents, one after the other. The function that it returns waits for the end.
+func (w *world) rollOutAgents() (wait func()) {
+	w.t.Helper()
+	kubectl(w, "rollout", "restart", "daemonset/lbnodeagent", "--namespace", product.Namespace)
+	return func() {
+		w.t.Helper()
+		kubectl(w, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=5m")
+	}
+}
+
 // evict asks the API server to evict the agent of a node, as kubectl drain does for other pods.
 func (w *world) evict(node string) {
 	w.t.Helper()
@@ -305,33 +328,16 @@ func freeze(w *world, node string) (thaw func()) {
 	return w.undoable(func() { signal(syscall.SIGCONT) })
 }
 
-// replaceAgent deletes the agent's pod on a node in any state. It waits until a new one is ready.
+// replaceAgent replaces the agent's pod on a node, in any state.
 func (w *world) replaceAgent(node string) {
 	w.t.Helper()
-	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "lbnodeagent"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != node })
-	for i := range pods {
-		if err := client.IgnoreNotFound(w.Delete(w.ctx, &pods[i])); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	w.until(3*patience, "another agent is ready on "+node, func() bool {
-		p, ok := w.productPod("lbnodeagent", node)
-		return ok && !slices.ContainsFunc(pods, func(old corev1.Pod) bool { return old.UID == p.UID })
-	})
+	w.replace("lbnodeagent", node)
 }
 
 // restarts returns the number of restarts of the containers of the agent and the speaker on a node.
 func (w *world) restarts(node string) (n int32) {
 	w.t.Helper()
-	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "lbnodeagent"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, p := range pods {
+	for _, p := range w.podsOf("lbnodeagent") {
 		if p.Spec.NodeName != node || p.DeletionTimestamp != nil {
 			continue
 		}

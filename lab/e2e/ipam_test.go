@@ -204,7 +204,7 @@ func (b backed) writesToNetBox() (n int) {
 func (b backed) allocateCalls() (n int) {
 	b.t.Helper()
 	pod := b.readyPod("allocator", "")
-	text, err := lab.Exec(b.ctx, pod.Spec.NodeName, "curl", "--silent", "--fail", "--max-time", "5", "http://"+netip.AddrPortFrom(netip.MustParseAddr(pod.Status.PodIP), 7472).String()+"/metrics")
+	text, err := b.fetch(pod.Spec.NodeName, netip.AddrPortFrom(netip.MustParseAddr(pod.Status.PodIP), 7472).String()+"/metrics")
 	if err != nil {
 		b.t.Fatal(err)
 	}

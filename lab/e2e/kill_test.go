@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 
@@ -51,29 +50,13 @@ func (w *world) leadingPod() (pod corev1.Pod) {
 // only after minutes.
 func (w *world) freshAllocator() {
 	w.t.Helper()
-	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "allocator"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for i := range pods {
-		if err := client.IgnoreNotFound(w.Delete(w.ctx, &pods[i])); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	w.until(3*patience, "a fresh allocator is ready", func() bool {
-		p, ok := w.productPod("allocator", "")
-		return ok && !slices.ContainsFunc(pods, func(old corev1.Pod) bool { return old.UID == p.UID })
-	})
+	w.replace("allocator", "")
 }
 
 // allocatorsReady returns the number of ready allocators, leading or standby.
 func (w *world) allocatorsReady() (n int) {
 	w.t.Helper()
-	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": "allocator"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, p := range pods {
+	for _, p := range w.podsOf("allocator") {
 		if p.DeletionTimestamp == nil && ready(p) {
 			n++
 		}

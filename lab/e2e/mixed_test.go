@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"purelb.io/purelb/lab/internal/build"
 	"purelb.io/purelb/lab/kube"
 	"purelb.io/purelb/lab/product"
@@ -139,11 +137,7 @@ func TestVersionsOfAllocatorAndAgentsMix(t *testing.T) {
 // versions returns the tags of the images of a component's pods.
 func (w *world) versions(component string) (tags []string) {
 	w.t.Helper()
-	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": component})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, p := range pods {
+	for _, p := range w.podsOf(component) {
 		if p.DeletionTimestamp == nil {
 			_, tag, _ := strings.Cut(p.Spec.Containers[0].Image, ":")
 			tags = append(tags, tag)

@@ -68,7 +68,7 @@ spec: {holderIdentity: %[1]s, leaseDurationSeconds: 10, renewTime: "%[6]s"}
 	for _, a := range remote {
 		lines = append(lines, fmt.Sprintf("ip address add %s dev kube-lb0", host(a)))
 	}
-	o.runs(lines)
+	o.exec(o.node.Name, strings.Join(lines, "\n"))
 	return o
 }
 
@@ -78,13 +78,6 @@ func (o *agent017) masked(a netip.Addr) netip.Prefix {
 		return netip.PrefixFrom(a, o.node.NICs[0].V4.Bits())
 	}
 	return netip.PrefixFrom(a, o.node.NICs[0].V6.Bits())
-}
-
-func (o *agent017) runs(lines []string) {
-	o.t.Helper()
-	if out, err := lab.Exec(o.ctx, o.node.Name, "sh", "-ec", strings.Join(lines, "\n")); err != nil {
-		o.t.Errorf("on %s: %v %s", o.node.Name, err, out)
-	}
 }
 
 func (o *agent017) lease() (*coordinationv1.Lease, error) {
@@ -119,7 +112,7 @@ func (o *agent017) end() {
 	for _, a := range o.local {
 		lines = append(lines, fmt.Sprintf("ip address del %s dev %s", o.masked(a), o.node.NICs[0].Name))
 	}
-	o.runs(append(lines, "ip link del kube-lb0"))
+	o.exec(o.node.Name, strings.Join(append(lines, "ip link del kube-lb0"), "\n"))
 }
 
 // playedPods are the pods of the DaemonSet while the test plays the agents of 0.17. They have no k8gobgp, the port

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -19,10 +20,7 @@ func TestAServiceMovesInFromExternalIPsWithoutLoss(t *testing.T) {
 	a := netip.MustParseAddr("172.30.250.161")
 	node, _ := lab.Spec.Plan.Machine("node-1")
 	lead := func(verb string) {
-		t.Helper()
-		if out, err := lab.Exec(w.ctx, cluster.Router, "ip", "route", verb, host(a).String(), "via", node.V4().String()); err != nil {
-			t.Fatalf("ip route %s: %v\n%s", verb, err, out)
-		}
+		w.exec(cluster.Router, fmt.Sprintf("ip route %s %s via %s", verb, host(a), node.V4()))
 	}
 	ofPage := []string{"192.0.2.10", a.String(), "service web", "--namespace e2e service web", "default/web", "e2e/web"}
 	follow := func(command string) {

@@ -133,13 +133,11 @@ func (m *mover) shown() map[string][]netip.Addr {
 // vip adds an address to node-1 as kube-vip does, or removes it.
 func (m *mover) vip(verb string, a netip.Addr) {
 	m.t.Helper()
-	args := []string{"ip", "address", verb, host(a).String(), "dev", "eth0"}
+	line := "ip address " + verb + " " + host(a).String() + " dev eth0"
 	if a.Is6() && verb == "add" {
-		args = append(args, "nodad")
+		line += " nodad"
 	}
-	if out, err := lab.Exec(m.ctx, "node-1", args...); err != nil {
-		m.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
-	}
+	m.exec("node-1", line)
 }
 
 // ofKubeVIP is the ConfigMap of kube-vip's cloud provider.

@@ -151,7 +151,7 @@ func (w *world) dropped() map[string]dropped {
 	w.t.Helper()
 	all := map[string]dropped{}
 	for _, node := range lab.powered() {
-		out, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "10", "http://127.0.0.1:7472/metrics")
+		out, err := w.fetch(node, "127.0.0.1:7472/metrics")
 		if err != nil {
 			continue
 		}

@@ -46,13 +46,7 @@ func (w *world) exec(machine, script string) {
 // only makes the agents of other nodes of the first segment give their addresses away, until the test ends.
 func (w *world) only(node string) {
 	w.t.Helper()
-	const label = "node.kubernetes.io/exclude-from-external-load-balancers"
-	for _, other := range []string{"node-1", "node-2", "node-4"} {
-		if other != node {
-			w.t.Cleanup(func() { kubectl(w, "label", "node", other, label+"-") })
-			kubectl(w, "label", "node", other, label+"=")
-		}
-	}
+	w.exclude(slices.DeleteFunc([]string{"node-1", "node-2", "node-4"}, func(other string) bool { return other == node })...)
 }
 
 // goesTo waits until one node alone has each of the addresses, which is one of nodes.

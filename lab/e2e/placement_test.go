@@ -55,12 +55,10 @@ func TestLocalAddressesAreSpreadAgainAfterARollingReboot(t *testing.T) {
 // crowd puts all addresses on the last of nodes, as a rolling reboot of them leaves them.
 func (w *troubled) crowd(all []netip.Addr, nodes ...string) {
 	w.t.Helper()
-	const label = "node.kubernetes.io/exclude-from-external-load-balancers"
 	for _, other := range nodes {
-		kubectl(w.world, "label", "node", other, label+"=true")
-		w.t.Cleanup(func() { kubectl(w.world, "label", "node", other, label+"-") })
+		include := w.exclude(other)
 		w.until(patience, "no address is on "+other, func() bool { return w.on(other, all) == 0 })
-		kubectl(w.world, "label", "node", other, label+"-")
+		include()
 	}
 }
 

@@ -73,7 +73,7 @@ type view struct {
 }
 
 func (w *world) viewOf(node string) (v view, err error) {
-	text, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "10", "http://127.0.0.1:7472/state")
+	text, err := w.fetch(node, "127.0.0.1:7472/state")
 	if err != nil {
 		return v, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -99,7 +100,7 @@ func (w *world) empty() {
 	// API server is dead. Until then, it takes addresses from which other nodes withdraw.
 	for _, node := range lab.powered() {
 		w.until(2*patience, "the agent on "+node+" knows that the Services are gone", func() bool {
-			state, err := lab.Exec(w.ctx, node, "curl", "--silent", "--fail", "--max-time", "10", "http://127.0.0.1:7472/state")
+			state, err := w.fetch(node, "127.0.0.1:7472/state")
 			return err == nil && !strings.Contains(state, `"service":"`+namespace+"/")
 		})
 	}
@@ -212,6 +213,11 @@ func (w *world) probe(a netip.Addr) *probe.Probe {
 	return p
 }
 
+// fetch returns what a web server says to a machine.
+func (w *world) fetch(machine, url string) (string, error) {
+	return lab.Exec(w.ctx, machine, "curl", "--silent", "--fail", "--max-time", "10", "http://"+url)
+}
+
 // holder is an interface that carries an address.
 type holder struct{ node, link string }
 
@@ -322,15 +328,21 @@ func (w *world) eventuallyIn(namespace, reason string) {
 	})
 }
 
-// productPod returns the ready pod of a component of the product on a node (or
-// on any, when node is "").
-func (w *world) productPod(component, node string) (corev1.Pod, bool) {
+// podsOf returns the pods of a component of the product.
+func (w *world) podsOf(component string) []corev1.Pod {
 	w.t.Helper()
 	pods, err := w.Pods(w.ctx, product.Namespace, client.MatchingLabels{"component": component})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, p := range pods {
+	return pods
+}
+
+// productPod returns the ready pod of a component of the product on a node (or
+// on any, when node is "").
+func (w *world) productPod(component, node string) (corev1.Pod, bool) {
+	w.t.Helper()
+	for _, p := range w.podsOf(component) {
 		if p.DeletionTimestamp == nil && (node == "" || p.Spec.NodeName == node) && ready(p) {
 			return p, true
 		}
@@ -366,21 +378,35 @@ func (w *world) readyPod(component, node string) (pod corev1.Pod) {
 	return pod
 }
 
-// restart deletes the pod of a component and waits until another one is ready.
-func (w *world) restart(component, node string) {
+// replace deletes the pods of a component on a node (or on all nodes, when node is ""), and waits until another one
+// is ready.
+func (w *world) replace(component, node string) {
 	w.t.Helper()
-	old := w.readyPod(component, node)
-	if err := w.Delete(w.ctx, &old); err != nil {
-		w.t.Fatal(err)
+	pods := slices.DeleteFunc(w.podsOf(component), func(p corev1.Pod) bool { return node != "" && p.Spec.NodeName != node })
+	for i := range pods {
+		if err := client.IgnoreNotFound(w.Delete(w.ctx, &pods[i])); err != nil {
+			w.t.Fatal(err)
+		}
 	}
-	w.until(2*patience, "another "+component+" is ready", func() bool {
+	w.until(3*patience, fmt.Sprintf("another %s is ready on node %q", component, node), func() bool {
 		p, ok := w.productPod(component, node)
-		return ok && p.UID != old.UID
+		return ok && !slices.ContainsFunc(pods, func(old corev1.Pod) bool { return old.UID == p.UID })
 	})
 }
 
-func (w *world) restartAgent(node string) { w.restart("lbnodeagent", node) }
-func (w *world) restartAllocator()        { w.restart("allocator", "") }
+// restartAgent replaces the agent of a node, which must be ready.
+func (w *world) restartAgent(node string) {
+	w.t.Helper()
+	w.agentReady(node)
+	w.replace("lbnodeagent", node)
+}
+
+// restartAllocator replaces the allocator, which must be ready.
+func (w *world) restartAllocator() {
+	w.t.Helper()
+	w.readyPod("allocator", "")
+	w.replace("allocator", "")
+}
 
 func (w *world) agentReady(node string) {
 	w.t.Helper()
