@@ -11,7 +11,6 @@ import (
 
 	"purelb.io/purelb/lab/cluster"
 	"purelb.io/purelb/lab/probe"
-	"purelb.io/purelb/lab/product"
 )
 
 // Promise: routers learn by BGP which nodes carry a remote address, and remove a node that is gone. A
@@ -20,12 +19,7 @@ import (
 func TestServicesThatShareAnAddressHaveOneRoute(t *testing.T) {
 	w := newWorld(t)
 	sharing := func(name string, port int) string {
-		return fmt.Sprintf(`
-apiVersion: v1
-kind: Service
-metadata: {name: %s, namespace: e2e, annotations: {purelb.io/service-group: remote, purelb.io/allow-shared-ip: together}}
-spec: {type: LoadBalancer, selector: {app: web}, ports: [{name: http, port: %d, targetPort: 8080}]}
-`, name, port)
+		return plain(name, port, "purelb.io/service-group: remote, purelb.io/allow-shared-ip: together")
 	}
 	w.apply(echo("web", 1), sharing("one", 80), sharing("two", 81))
 	a := w.addresses("one", 1)
@@ -39,45 +33,6 @@ spec: {type: LoadBalancer, selector: {app: web}, ports: [{name: http, port: %d, 
 	f.nothing(a...)
 	w.remove(sharing("one", 80))
 	w.until(patience, "the route is gone", func() bool { return len(w.nextHops(host(a[0]))) == 0 })
-}
-
-func TestTheAggregationOfAGroupDecidesItsRoutes(t *testing.T) {
-	w := newWorld(t)
-	wide := `
-apiVersion: purelb.io/v2
-kind: ServiceGroup
-metadata: {name: e2e-wide, namespace: purelb-system}
-spec: {remote: {v4pools: [{subnet: 10.243.7.0/24, pool: 10.243.7.0/24}], v6pools: [{subnet: "fd00:10:243:7::/64", pool: "fd00:10:243:7::/64"}]}}
-`
-	w.apply(wide, echo("web", 1), service("one", "e2e-wide"), service("two", "e2e-wide"), service("three", "remote"))
-	t.Cleanup(func() { w.remove(wide) })
-	one, two, three := w.addresses("one", families()), w.addresses("two", families()), w.addresses("three", families())
-	subnets := []netip.Prefix{netip.MustParsePrefix("10.243.7.0/24"), netip.MustParsePrefix("fd00:10:243:7::/64")}
-	for _, p := range subnets {
-		w.until(patience, fmt.Sprintf("the router reaches %s by way of every node", p), func() bool {
-			return equal(w.nextHops(p), nodeNames())
-		})
-	}
-	w.routes(three...)
-	for _, a := range append(one, two...) {
-		if hops := w.nextHops(host(a)); len(hops) > 0 {
-			t.Errorf("%s has its own route through %v, want only the route of the subnet", a, hops)
-		}
-	}
-	w.answers(one...)
-	f := w.followRoutes()
-	w.remove(service("one", "e2e-wide"))
-	for _, a := range one {
-		w.until(patience, "no node carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
-	}
-	w.answers(two...)
-	for _, e := range f.events(subnets...) {
-		t.Errorf("the route changed although the other Service still exists: %s", e)
-	}
-	w.remove(service("two", "e2e-wide"))
-	for _, p := range subnets {
-		w.until(patience, fmt.Sprintf("%s is withdrawn", p), func() bool { return len(w.nextHops(p)) == 0 })
-	}
 }
 
 // byBFD is the time for which a router may send to a dead node with BFD: 0.9 s and the time of the
@@ -129,16 +84,6 @@ func TestBFDRemovesANodeWithoutPower(t *testing.T) {
 	w.everywhere(addresses...)
 }
 
-func TestTheHoldTimeRemovesANodeWithoutPower(t *testing.T) {
-	w := newWorld(t)
-	w.peer(withoutBFD)
-	addresses := w.remote()
-	t.Logf("gone after %v", w.dies("node-3", addresses, 30*time.Second))
-	lab.boot(t, "node-3")
-	w.agentReady("node-3")
-	w.everywhere(addresses...)
-}
-
 // losesNothing fails the test if a route to the addresses changed, or if the client lost packets.
 func (f followed) losesNothing(client *probe.Probe, addresses []netip.Addr) {
 	f.t.Helper()
@@ -171,8 +116,7 @@ func TestARolloutLosesNoRouteAndNoPacket(t *testing.T) {
 	w.sessions()
 	addresses := w.remote()
 	f, client, had := w.followRoutes(), w.probe(addresses[0]), w.told()
-	kubectl(w, "rollout", "restart", "daemonset/lbnodeagent", "--namespace", product.Namespace)
-	kubectl(w, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=5m")
+	w.rollOutAgents()()
 	for _, n := range nodeNames() {
 		w.again(n, had[n])
 	}
@@ -207,21 +151,6 @@ func TestAnotherBGPServerLosesNoRouteAndNoPacket(t *testing.T) {
 	}
 }
 
-func TestKilledAgentsDoNotAffectBGP(t *testing.T) {
-	w := newWorld(t)
-	w.sessions()
-	addresses := w.remote()
-	f, had := w.followRoutes(), w.told()
-	w.killAgents(nodeNames()...)()
-	time.Sleep(3 * time.Second) // time for a late change
-	f.nothing(addresses...)
-	for n, s := range w.told() {
-		if s.Established != had[n].Established {
-			t.Errorf("the router has a new session with %s", n)
-		}
-	}
-}
-
 func TestBGPWorksWithoutTheAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
@@ -247,28 +176,12 @@ func TestBGPWorksWithoutTheAPIServer(t *testing.T) {
 	w.everywhere(addresses...)
 }
 
-func TestDeletingTheConfigurationWithdrawsEverything(t *testing.T) {
-	w := newWorld(t)
-	w.sessions()
-	addresses := w.remote()
-	t.Cleanup(func() { w.apply(peering(withBFD)) })
-	w.unpeer()
-	for _, a := range addresses {
-		w.until(patience, "the router has no route to "+a.String(), func() bool { return len(w.nextHops(host(a))) == 0 })
-	}
-	w.apply(peering(withBFD))
-	w.everywhere(addresses...)
-	w.answers(addresses...)
-}
-
 func TestAnExcludedNodeIsNoNextHopAndLosesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.sessions()
 	addresses := w.remote()
 	probe := w.probe(addresses[0])
-	const label = "node.kubernetes.io/exclude-from-external-load-balancers"
-	t.Cleanup(func() { kubectl(w, "label", "node", "node-2", label+"-") })
-	kubectl(w, "label", "node", "node-2", label+"=true")
+	include := w.exclude("node-2")
 	for _, a := range addresses {
 		w.until(patience, "the router does not send "+a.String()+" to node-2", func() bool {
 			return !slices.Contains(w.nextHops(host(a)), "node-2")
@@ -277,9 +190,9 @@ func TestAnExcludedNodeIsNoNextHopAndLosesNothing(t *testing.T) {
 	// The router prefers the other nodes at once. Then the node withdraws its routes.
 	w.until(patience, "node-2 is healthy without routes", func() bool {
 		status := w.nodeStatus("node-2")
-		return status["healthy"] == true && strings.Contains(fmt.Sprint(status["conditions"]), "all routes are withdrawn: label "+label)
+		return status["healthy"] == true && strings.Contains(fmt.Sprint(status["conditions"]), "all routes are withdrawn: label "+excluded)
 	})
-	kubectl(w, "label", "node", "node-2", label+"-")
+	include()
 	w.everywhere(addresses...)
 	if r := probe.Stop(); r.Lost() > 0 {
 		t.Errorf("the client lost packets: %s", r)

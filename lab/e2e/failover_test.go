@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"purelb.io/purelb/lab/cluster"
 	"purelb.io/purelb/lab/internal/wire"
-	"purelb.io/purelb/lab/product"
 )
 
 // Promise: when agents, nodes or the API server fail, one node still answers for each local address.
@@ -30,8 +30,7 @@ func TestARolloutOfTheAgentsLosesNothing(t *testing.T) {
 	s := watchLocal(w)
 	holder := s.holder()
 	s.begin()
-	kubectl(w, "rollout", "restart", "daemonset/lbnodeagent", "--namespace", product.Namespace)
-	kubectl(w, "rollout", "status", "daemonset/lbnodeagent", "--namespace", product.Namespace, "--timeout=5m")
+	w.rollOutAgents()()
 	s.rest(patience)
 	s.end(nothing)
 	s.stays(holder)
@@ -41,26 +40,13 @@ func TestADrainMovesAddressesWithoutAGap(t *testing.T) {
 	w := newWorld(t)
 	s := watchLocal(w)
 	holder := s.holder()
-	const label = "node.kubernetes.io/exclude-from-external-load-balancers"
-	t.Cleanup(func() { kubectl(w, "label", "node", holder, label+"-") })
 	s.begin()
-	kubectl(w, "label", "node", holder, label+"=true")
+	include := w.exclude(holder)
 	s.elsewhere(holder)
-	kubectl(w, "label", "node", holder, label+"-")
+	include()
 	s.rest(patience)
 	s.end(convergence)
 	s.elsewhere(holder) // a node that comes back takes no address
-}
-
-func TestAnAgentThatIsDeletedHandsOver(t *testing.T) {
-	w := newWorld(t)
-	s := watchLocal(w)
-	holder := s.holder()
-	s.begin()
-	w.restartAgent(holder)
-	s.rest(patience)
-	s.end(convergence)
-	s.elsewhere(holder)
 }
 
 func TestFailoverTakesASecondWithoutTheAPIServer(t *testing.T) {
@@ -126,26 +112,17 @@ func TestAForeignHostWithAnAddressIsReported(t *testing.T) {
 	v4 := s.addresses[slices.IndexFunc(s.addresses, netip.Addr.Is4)]
 	nic, mac := stranger(w, v4)
 	w.expect("addressConflict")
-	router := func(argv ...string) {
-		if out, err := lab.Exec(w.ctx, "router", argv...); err != nil {
-			t.Fatalf("%v: %v %s", argv, err, out)
-		}
-	}
-	router("ip", "address", "add", v4.String()+"/32", "dev", nic)
-	t.Cleanup(func() { router("ip", "address", "delete", v4.String()+"/32", "dev", nic) })
+	w.exec(cluster.Router, "ip address add "+host(v4).String()+" dev "+nic)
+	t.Cleanup(func() { w.exec(cluster.Router, "ip address delete "+host(v4).String()+" dev "+nic) })
 	// A packet to an unknown neighbor makes the host send an ARP request. The sender of the request
 	// is the address.
-	nobody := netip.AddrPortFrom(netip.MustParseAddr("172.30.250.99"), 9)
-	err := wire.In(lab.Netns("router"), func() error {
-		conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(v4, 0)), net.UDPAddrFromAddrPort(nobody))
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		_, err = conn.Write([]byte("hello"))
-		return err
-	})
+	claims := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(netip.AddrPortFrom(v4, 0))}
+	conn, err := wire.Dial(w.ctx, lab.Netns(cluster.Router), claims, "udp", "172.30.250.99:9")
 	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("hello")); err != nil {
 		t.Fatal(err)
 	}
 	w.says("web", "AddressConflict", mac)

@@ -43,6 +43,27 @@ func TestAnUpgradeFromTheCommitBeforeLosesNothing(t *testing.T) {
 	w.leavesOnly()
 }
 
+func TestManifestsInstallUpgradeAndRemove(t *testing.T) {
+	w := newWorldFor(t, releasing)
+	before, after := w.releases()
+	w.replaceTree()
+	before.define()
+	before.manifests()
+	s := serve(w, withBFD)
+	marked := w.dummies()
+	s.losesNothing("kubectl apply", func() {
+		after.define()
+		after.manifests()
+	})
+	s.losesNothing("kubectl apply of the release before", before.manifests)
+	after.manifests()
+	after.run("kubectl", "delete", "-f", after.file("install.yaml"), "--timeout=3m")
+	s.leaves(marked)
+	w.leavesOnly(kinds...)
+	after.run("kubectl", "delete", "-f", after.file("crds.yaml"), "--timeout=2m")
+	w.leavesOnly()
+}
+
 // kinds are the objects that belong to the custom resources of the product. Helm never removes them.
 var kinds = []string{"CustomResourceDefinition/", "APIService/", "BGPNodeStatus/", "ServiceGroup/", "LBNodeAgent/", "BGPConfiguration/"}
 

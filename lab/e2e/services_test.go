@@ -73,19 +73,6 @@ func TestExternalTrafficPolicyLocalNarrowsAndFollowsEndpoints(t *testing.T) {
 	w.answers(addresses...)
 }
 
-func TestDeletionWithdrawsEverywhere(t *testing.T) {
-	w := newWorld(t)
-	w.apply(echo("web", 1), service("near", "local"), service("far", "remote"))
-	addresses := append(w.addresses("near", families()), w.addresses("far", families())...)
-	for _, a := range addresses {
-		w.until(patience, a.String()+" is announced", func() bool { return len(w.holders(a)) > 0 })
-	}
-	w.remove(service("near", "local"), service("far", "remote"))
-	for _, a := range addresses {
-		w.until(patience, "no node carries "+a.String(), func() bool { return len(w.holders(a)) == 0 })
-	}
-}
-
 func TestARequestedAddressFromAGroupOfTheFirstVersion(t *testing.T) {
 	w := newWorld(t)
 	w.apply(`
