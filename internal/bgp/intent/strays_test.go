@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
@@ -45,6 +46,55 @@ func TestAddressesOfAnOpenGroupStayAnnounced(t *testing.T) {
 			gone := Read(s, "purelb", in)
 			expect.Equal(t, "gone", routesOf(gone, "203.0.113.200"), "203.0.113.200/32\n")
 		})
+	}
+}
+
+// After a group is refused or shrunk, no pool has some addresses. Their Services name the group.
+func TestAddressesKeepTheNeighborsAndNodesOfTheirGroup(t *testing.T) {
+	const (
+		one, all, edge         = "{peers: [192.0.2.1]}", "{}", "{nodeSelector: {matchLabels: {rack: a}}}"
+		whole, half, wrong     = "203.0.113.0/24", "203.0.113.0/25", "203.0.113.0/99"
+		both, neither, nowhere = "203.0.113.1/32 to 192.0.2.1\n203.0.113.200/32 to 192.0.2.1\n", "203.0.113.1/32\n203.0.113.200/32\n", ""
+	)
+	group := func(name, pool, bgp string) v2.ServiceGroup {
+		g := groupSaying(t, bgp)
+		g.Name, g.UID, g.Spec.Remote.V6Pool, g.Spec.Remote.V4Pool.Pool = name, types.UID(name), nil, v2.Range(pool)
+		return g
+	}
+	leaving, deleted := group("web", whole, one), metav1.Now()
+	leaving.DeletionTimestamp = &deleted
+	netbox := func(url, bgp string) v2.ServiceGroup {
+		g := group("web", whole, bgp)
+		g.Spec.Remote, g.Spec.Netbox = nil, &v2.NetboxSpec{URL: url, Tenant: "k8s"}
+		return g
+	}
+	for _, tt := range []struct {
+		name   string
+		groups []v2.ServiceGroup
+		want   string
+	}{
+		{"the group", []v2.ServiceGroup{group("web", whole, one)}, both},
+		{"a refused group", []v2.ServiceGroup{group("web", wrong, one)}, both},
+		{"a shrunk group", []v2.ServiceGroup{group("web", half, one)}, both},
+		{"a group that is being deleted", []v2.ServiceGroup{leaving}, both},
+		{"the same beside its successor", []v2.ServiceGroup{leaving, group("red", whole, one)}, both},
+		{"a shrunk group for all neighbors", []v2.ServiceGroup{group("web", half, all)}, neither},
+		{"another group with the addresses", []v2.ServiceGroup{group("green", whole, all)}, neither},
+		{"both, one of them refused", []v2.ServiceGroup{group("green", half, all), group("web", wrong, one)}, "203.0.113.1/32\n203.0.113.200/32 to 192.0.2.1\n"},
+		{"a group of other nodes", []v2.ServiceGroup{group("web", whole, edge)}, nowhere},
+		{"a refused group of other nodes", []v2.ServiceGroup{group("web", wrong, edge)}, nowhere},
+		{"a shrunk group of other nodes", []v2.ServiceGroup{group("web", half, edge)}, nowhere},
+		{"a shrunk group of this node", []v2.ServiceGroup{group("web", half, strings.Replace(edge, "rack: a", "rack: b", 1))}, neither},
+		{"a group of an IPAM system", []v2.ServiceGroup{netbox("https://netbox.example", one)}, both},
+		{"a refused group of an IPAM system", []v2.ServiceGroup{netbox("netbox", one)}, both},
+		{"a group of an IPAM system for all neighbors", []v2.ServiceGroup{netbox("https://netbox.example", all)}, neither},
+	} {
+		s := Snapshot{Node: &NodeFacts{Node: peering.Node{Name: "n", Labels: map[string]string{"rack": "b"}}}, Groups: tt.groups}
+		for _, address := range []string{"203.0.113.1", "203.0.113.200"} {
+			s.Managed = append(s.Managed, ServiceFacts{Name: "d/" + address, From: "web", Addresses: []netip.Addr{netip.MustParseAddr(address)}})
+		}
+		in := Read(s, "purelb", Input{})
+		expect.Equal(t, tt.name, routesOf(in, "203.0.113.1")+routesOf(in, "203.0.113.200"), tt.want)
 	}
 }
 
