@@ -116,7 +116,7 @@ func (d *Dataplane) addRoutes(v *view, n bgpv1.BGPNodeStatusStatus) {
 		one := AnnouncedRoute{Node: n.NodeName, Route: r.Prefix}
 		if to, _, err := addr.ParseRange(r.Prefix); err == nil {
 			one.AdvertisedTo = v.named(to.From, n.NodeName, receivers(n, to.Family()))
-			one.Services = v.servicesIn(to)
+			one.Services = v.holding(to.Contains)
 			one.services = list(one.Services)
 		}
 		d.RIBRoutes = append(d.RIBRoutes, one)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -48,13 +47,8 @@ func Group(w World, name string) (Story, error) {
 		ranges = append(ranges, fmt.Sprintf("%s: %s used, %s free", p.Text, cell(reflect.ValueOf(r.Used)), cell(reflect.ValueOf(r.Available))))
 	}
 	s.add("Ranges", ranges...)
-	var services []string
-	for _, r := range v.plan.Requests {
-		if slices.ContainsFunc(v.has[r.Key()], func(a netip.Addr) bool { _, has := g.PoolOf(a); return has }) {
-			services = append(services, r.Key())
-		}
-	}
-	if len(services) > 0 {
+	inGroup := func(a netip.Addr) bool { _, in := g.PoolOf(a); return in }
+	if services := v.holding(inGroup); len(services) > 0 {
 		s.add("Services", list(services))
 	}
 	return s, nil

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"purelb.io/purelb/internal/addr"
-	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/announce"
 	"purelb.io/purelb/internal/service"
 )
@@ -135,11 +134,7 @@ func (v *view) inspectAddress(i *Inspection, r service.Request, o announce.Outlo
 	if i.Sharing == nil {
 		i.Sharing = &Sharing{Key: r.SharingKey}
 	}
-	for _, other := range v.plan.Cluster.Store.Holders(o.IP) {
-		if other != ipam.Owner(r.Key()) {
-			i.Sharing.With = append(i.Sharing.With, string(other))
-		}
-	}
+	i.Sharing.With = append(i.Sharing.With, v.sharers(o.IP, r)...)
 }
 
 func (v *view) inspectEndpoints(s *Story, r service.Request) {

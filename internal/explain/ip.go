@@ -13,15 +13,14 @@ import (
 // isShown reports whether a is in the status of the Service of r.
 func (v *view) isShown(r service.Request, a netip.Addr) bool { return slices.Contains(r.Shown, a) }
 
-// others lists the holders that are not the Service of r.
-func others(holders []ipam.Owner, r service.Request) string {
-	var names []string
-	for _, o := range holders {
+// sharers returns the other Services that have an address of the Service of r.
+func (v *view) sharers(a netip.Addr, r service.Request) (names []string) {
+	for _, o := range v.plan.Cluster.Store.Holders(a) {
 		if string(o) != r.Key() {
 			names = append(names, string(o))
 		}
 	}
-	return list(names)
+	return names
 }
 
 // IP explains an address: its group, the Service that holds it, the node that announces it,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/big"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -115,7 +116,7 @@ func (v *view) groupObject(g groups.Group) *v2.ServiceGroup {
 }
 
 func (v *view) rangeOf(p groups.Pool) PoolRange {
-	r := PoolRange{Pool: p.Text, Subnet: p.Subnet.String(), Family: p.Family().String(), Size: p.Size(), Services: v.servicesIn(p.Range), Warning: p.Misread()}
+	r := PoolRange{Pool: p.Text, Subnet: p.Subnet.String(), Family: p.Family().String(), Size: p.Size(), Services: v.holding(p.Range.Contains), Warning: p.Misread()}
 	if v.counted() {
 		free, used := v.held.Store.Available(p), v.held.Store.InUse(p)
 		r.Used, r.Available, r.UtilPercent = &used, free, new(percent(used, free))
@@ -123,12 +124,12 @@ func (v *view) rangeOf(p groups.Pool) PoolRange {
 	return r
 }
 
-// servicesIn returns the Services that hold an address of r, the oldest first.
-func (v *view) servicesIn(r addr.Range) []string {
+// holding returns the Services that hold one of the addresses in, the oldest first.
+func (v *view) holding(in func(netip.Addr) bool) []string {
 	var keys []string
-	for _, request := range v.plan.Requests {
-		if slices.ContainsFunc(v.has[request.Key()], r.Contains) {
-			keys = append(keys, request.Key())
+	for _, r := range v.plan.Requests {
+		if slices.ContainsFunc(v.has[r.Key()], in) {
+			keys = append(keys, r.Key())
 		}
 	}
 	return keys

@@ -100,8 +100,8 @@ func (v *view) addAddresses(s *Story, r service.Request, choice ipam.Choice) {
 	var lines []string
 	for _, o := range v.outlooks[r.Key()] {
 		line := o.IP.String() + ": the Service has it, and keeps it; " + v.whereabouts(o)
-		if others := others(v.plan.Cluster.Store.Holders(o.IP), r); others != "" {
-			line += "; it is shared with " + others
+		if sharers := v.sharers(o.IP, r); len(sharers) > 0 {
+			line += "; it is shared with " + list(sharers)
 		}
 		lines = append(lines, line)
 	}
