@@ -42,25 +42,21 @@ func (c *Config) readAgents(agents []v2.LBNodeAgent, s scope) {
 // first. Then come agents for some nodes, before agents for all nodes. Then come agents of the
 // install namespace. The last criterion is the name.
 func precedence(a, b Agent) int {
-	if a.Implied != b.Implied {
-		if a.Implied {
-			return 1
-		}
-		return -1
+	return cmp.Or(
+		falseFirst(a.Implied, b.Implied), falseFirst(a.Selector.Empty(), b.Selector.Empty()), falseFirst(a.Outside, b.Outside),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// falseFirst orders false before true.
+func falseFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
 	}
-	if catchAll := a.Selector.Empty(); catchAll != b.Selector.Empty() {
-		if catchAll {
-			return 1
-		}
-		return -1
-	}
-	if a.Outside != b.Outside {
-		if a.Outside {
-			return 1
-		}
-		return -1
-	}
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	return -1
 }
 
 func (c *Config) readAgent(f *findings, a v2.LBNodeAgent, outside bool) {

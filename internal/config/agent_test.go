@@ -2,8 +2,6 @@ package config_test
 
 import (
 	"testing"
-
-	"purelb.io/purelb/internal/config"
 )
 
 const (
@@ -14,7 +12,7 @@ const (
 )
 
 func TestAgentsOfEveryGeneration(t *testing.T) {
-	tests := []struct{ name, agents, want string }{
+	check(t, ofAgents, []example{
 		{"nothing set", `a: {local: {}}`, `agent a "" local default [] dummy kube-lb0 ` + defaults},
 		{"v1 as installed", `a: {local: {localint: default, extlbint: kube-lb0, sendgarp: false}}`,
 			`agent a "" local default [] dummy kube-lb0 ` + localDefaults + ` ` + dummyDefaults},
@@ -44,16 +42,11 @@ func TestAgentsOfEveryGeneration(t *testing.T) {
 			 agent d "zone=a" local default [] dummy kube-lb0 ` + defaults + `
 			 agent a "" local default [] dummy kube-lb0 ` + defaults + `
 			 agent b "" local default [] dummy kube-lb0 ` + defaults},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(nil, agents(t, tt.agents), home), tt.want)
-		})
-	}
+	})
 }
 
 func TestInvalidAgents(t *testing.T) {
-	tests := []struct{ name, agents, want string }{
+	check(t, ofAgents, []example{
 		{"no local", `a: {}`,
 			`agent a "" local default [] dummy kube-lb0 implied (1m0s/1m0s no prefix route) (0s/0s prefix route) garp 100ms+3x500ms verified
 			 Warning Adjusted a: spec.local: is missing, so this LBNodeAgent asks for nothing: nodes for which there is no other use the defaults, as with local: {}`},
@@ -132,10 +125,5 @@ func TestInvalidAgents(t *testing.T) {
 			 Warning Adjusted a: spec.local.addressConfig.localInterface.preferredLifetime: -1 counts as 60, which is validLifetime: write a number from 0 to 60`},
 		{"in another namespace", `default/a: {local: {}}`,
 			`Refused OutOfScope a: metadata.namespace: ignored, so no node uses it: namespace "default" is not the PureLB install namespace, and not in configNamespaces of the chart. Move it to "purelb-system": kubectl get lbnodeagent a -n default -o yaml | sed -e '/^  uid:/d' -e '/^  resourceVersion:/d' -e 's/^  namespace: .*/  namespace: purelb-system/' | kubectl apply -f - && kubectl delete lbnodeagent a -n default`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(nil, agents(t, tt.agents), home), tt.want)
-		})
-	}
+	})
 }

@@ -8,7 +8,9 @@ import (
 
 func TestBackends(t *testing.T) {
 	const rest = `field purelb_claim status active role "" tags []`
-	tests := []struct{ name, groups, want string }{
+	check(t, func(t *testing.T, text string) config.Config {
+		return config.For(serviceGroups(t, text), nil, home, "team")
+	}, []example{
 		{"NetBox as in earlier versions", `a: {netbox: {url: "https://netbox.example.com/"}}`,
 			`group a Remote by NetBox/32/128
 			 backend a https://netbox.example.com/ token {purelb-system netbox-client user-token} reserved tenant "ipam-purelb" ` + rest},
@@ -82,19 +84,14 @@ func TestBackends(t *testing.T) {
 			 group b Local by acme/32/128
 			 backend b acme at /var/run/purelb/ipam.sock
 			 Refused Duplicate b: metadata.name: Duplicate definition of pool b: there is a ServiceGroup of this name already; give one of them another name`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(serviceGroups(t, tt.groups), nil, home, "team"), tt.want)
-		})
-	}
+	})
 }
 
 // The schema refuses these. An API server may still have stored them before the schema did.
 func TestStoredBackendsThatTheSchemaRefusesDoNoHarm(t *testing.T) {
 	const backend = `backend a http://n/ token {purelb-system netbox-client user-token} `
 	const rest = `field purelb_claim status active role "" tags []`
-	tests := []struct{ name, spec, want string }{
+	check(t, func(t *testing.T, text string) config.Config { return ofGroups(t, "a: {"+text+"}") }, []example{
 		{"masks", `netbox: {url: "http://n/", aggregation: /7}`, `group a Remote by NetBox/32/128
 			 ` + backend + `reserved tenant "ipam-purelb" ` + rest},
 		{"a longer mask than any", `netbox: {url: "http://n/", aggregation: /129}`, `group a Remote by NetBox/32/128
@@ -105,12 +102,7 @@ func TestStoredBackendsThatTheSchemaRefusesDoNoHarm(t *testing.T) {
 			 ` + backend + `in {Range:false ID:1 Prefix:invalid Prefix Start:invalid IP VRF:} tenant "" ` + rest},
 		{"an IPAM server without a name", `external: {provider: " "}`, `group a Remote by IPAM server/32/128
 			 backend a IPAM server at /var/run/purelb/ipam.sock`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(serviceGroups(t, "a: {"+tt.spec+"}"), nil, home), tt.want)
-		})
-	}
+	})
 }
 
 // TestInvalidBackends gives each group the name "a".

@@ -12,7 +12,7 @@ const pools = `remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}`
 
 func TestBoundaries(t *testing.T) {
 	const in = "Remote 192.0.2.0-192.0.2.255/24"
-	tests := []struct{ name, group, want string }{
+	check(t, ofGroups, []example{
 		{"anybody", `a: {` + pools + `}`, `group a ` + in},
 		{"namespaces", `a: {` + pools + `, namespaces: [z, x]}`, `group a ` + in + ` for z,x`},
 		{"namespaces by label", `a: {` + pools + `, namespaceSelector: {matchLabels: {team: a}, matchExpressions: [{key: stage, operator: NotIn, values: [test]}]}}`,
@@ -37,12 +37,7 @@ func TestBoundaries(t *testing.T) {
 			`group a ` + in + ` for x default priority 7 by name
 			 Warning Adjusted a: spec.namespaceDefault: is not in effect, because autoAssign is false: Services get addresses from this group only when they ask for it; remove one of them
 			 Warning Adjusted a: spec.priority: is not in effect, because autoAssign is false: Services get addresses from this group only when they ask for it; remove one of them`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(serviceGroups(t, tt.group), nil, home), tt.want)
-		})
-	}
+	})
 }
 
 // TestMistakeDoesNotOpenTheBoundary checks that a mistake elsewhere in the group leaves its

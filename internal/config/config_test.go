@@ -187,3 +187,22 @@ func same(t *testing.T, c config.Config, want string) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// example is the text of objects, and that of their configuration.
+type example struct{ name, text, want string }
+
+// check compares each example with what read makes of it.
+func check(t *testing.T, read func(*testing.T, string) config.Config, examples []example) {
+	t.Helper()
+	for _, tt := range examples {
+		t.Run(tt.name, func(t *testing.T) { same(t, read(t, tt.text), tt.want) })
+	}
+}
+
+func ofGroups(t *testing.T, text string) config.Config {
+	return config.For(serviceGroups(t, text), nil, home)
+}
+
+func ofAgents(t *testing.T, text string) config.Config {
+	return config.For(nil, agents(t, text), home)
+}

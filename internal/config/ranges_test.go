@@ -9,7 +9,7 @@ import (
 )
 
 func TestRangesHandedOut(t *testing.T) {
-	tests := []struct{ name, groups, want string }{
+	check(t, ofGroups, []example{
 		{"of every pool", `a: {local: {multiPool: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
 			`group a Local 192.0.2.0-192.0.2.255/24 multiPool`},
 		{"of every pool, if a Service requests that", `a: {local: {allowMultiPool: true, v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24}}}`,
@@ -37,12 +37,7 @@ func TestRangesHandedOut(t *testing.T) {
 			 b: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.128/25}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/24 without 192.0.2.128-192.0.2.255
 			 Refused Overlaps b: spec.remote.v4pool.pool: Pool overlaps with already defined pool "a". Overlapping ranges: 192.0.2.128/25 here and 192.0.2.0/24 there; change one of them so that each address is in one range only`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(serviceGroups(t, tt.groups), nil, home), tt.want)
-		})
-	}
+	})
 }
 
 // TestWrongExclusionNamesItsField checks the field. Package ipam writes the
@@ -63,7 +58,7 @@ func TestWrongExclusionNamesItsField(t *testing.T) {
 
 func TestAggregationWiderThanSubnetIsWarnedOf(t *testing.T) {
 	const told = ` and puts a route for all of 192.0.0.0/16 on every node: write "default" for the mask of the subnet, or a longer one`
-	tests := []struct{ name, group, want string }{
+	check(t, ofGroups, []example{
 		{"remote", `a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /16}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/16
 			 Warning Adjusted a: spec.remote.v4pool.aggregation: /16 is shorter than the mask of the subnet 192.0.2.0/24` + told},
@@ -75,12 +70,7 @@ func TestAggregationWiderThanSubnetIsWarnedOf(t *testing.T) {
 		{"an equal and a longer mask",
 			`a: {remote: {v4pool: {subnet: 192.0.2.0/24, pool: 192.0.2.0/24, aggregation: /24}, v6pool: {subnet: "2001:db8::/64", pool: "2001:db8::/64", aggregation: /65}}}`,
 			`group a Remote 192.0.2.0-192.0.2.255/24 2001:db8::-2001:db8::ffff:ffff:ffff:ffff/65`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			same(t, config.For(serviceGroups(t, tt.group), nil, home), tt.want)
-		})
-	}
+	})
 }
 
 // TestHostRouteRangeIsVirtualWithoutNodes: a v1 group names neither local nor remote. So the
