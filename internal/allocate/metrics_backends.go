@@ -8,6 +8,7 @@ import (
 
 	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/netbox"
+	"purelb.io/purelb/internal/process"
 )
 
 // backendMetrics count the calls to backends.
@@ -49,11 +50,7 @@ func (m *backendMetrics) counted() []prometheus.Collector {
 
 // collectBackend reports on the backend of the group called name.
 func collectBackend(ch chan<- prometheus.Metric, b *backends.State, name string) {
-	healthy := 1.0
-	if b.Fault != nil {
-		healthy = 0
-	}
-	backendHealthy(ch, healthy, name)
+	backendHealthy(ch, process.Gauge(b.Fault == nil), name)
 	backendOrphans(ch, float64(b.Orphans), name)
 	backendMissing(ch, float64(b.Missing), name)
 }

@@ -33,7 +33,7 @@ func (p *Pool) makeIn(ctx context.Context, in parent, c ipam.Claim) (answer ipam
 		said := refused(err)
 		switch {
 		case err == nil:
-			return p.granted(c, made), false
+			return ipam.Answer{Grant: p.grant(c.Key, made)}, false
 		case said.status == http.StatusConflict:
 			return ipam.Answer{}, true
 		case said.status == http.StatusBadRequest && said.complaints.have(complaint.notUnique):
@@ -48,11 +48,6 @@ func (p *Pool) makeIn(ctx context.Context, in parent, c ipam.Claim) (answer ipam
 	}
 	return fail(p.client.report(&ipam.Error{Kind: ipam.KindUnavailable,
 		Message: fmt.Sprintf("claim addresses of %s in NetBox at %s: other clients take what is free, again and again: it is tried again", in, p.client.base)})), false
-}
-
-// granted returns the answer to a claim for which an address was just created.
-func (p *Pool) granted(c ipam.Claim, a address) ipam.Answer {
-	return ipam.Answer{Grant: p.grant(c.Key, a)}
 }
 
 // body describes the address that NetBox must create for c.

@@ -25,18 +25,12 @@ func (p *Pool) findField(ctx context.Context) error {
 	case found.Results == nil:
 		return p.client.strange(look, r, "the list has no results")
 	}
-	if field, ok := fieldNamed(found, p.group.Field); ok {
-		return p.useField(field)
+	for _, field := range *found.Results {
+		if field.Name == p.group.Field {
+			return p.useField(field)
+		}
 	}
 	return p.makeField(ctx)
-}
-
-func fieldNamed(found page[customField], name string) (customField, bool) {
-	i := slices.IndexFunc(*found.Results, func(f customField) bool { return f.Name == name })
-	if i < 0 {
-		return customField{}, false
-	}
-	return (*found.Results)[i], true
 }
 
 // trustField continues without the permission to view custom fields. It refuses a token that may

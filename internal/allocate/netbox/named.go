@@ -112,7 +112,7 @@ func (p *Pool) makeNamed(ctx context.Context, c ipam.Claim, in parent) ipam.Answ
 	e := p.challenge(ctx, c, in, made)
 	switch {
 	case e == nil:
-		return p.granted(c, made)
+		return ipam.Answer{Grant: p.grant(c.Key, made)}
 	case e.Kind == ipam.KindTaken && p.remove(ctx, made.ID, c.Key) != nil:
 		return ipam.Answer{Err: e, Surplus: []netip.Addr{made.ip()}}
 	}

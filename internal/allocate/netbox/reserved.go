@@ -130,7 +130,7 @@ func (p *Pool) patch(ctx context.Context, c ipam.Claim, what call, a address) (a
 	if key, _ := p.key.of(taken); key != c.Key || taken.ID != a.ID || taken.ip() != a.ip() || taken.Status.Value != "active" {
 		return fail(p.client.strange(what, r, fmt.Sprintf("%s has the key %q and the status %s", taken.Address, short(key), taken.Status.Value))), false
 	}
-	return p.granted(c, taken), false
+	return ipam.Answer{Grant: p.grant(c.Key, taken)}, false
 }
 
 // restore sets the address to reserved again. If another client changes the address meanwhile,
