@@ -44,6 +44,16 @@ func (w *world) vanishes(svc *corev1.Service) {
 	})
 }
 
+// publicWorld is a world with a NetBox, and a group public of its addresses.
+func publicWorld(t testing.TB) (*world, *box) {
+	t.Helper()
+	w := newWorld(t)
+	b := newBox(w)
+	b.token(netboxtest.AdminToken)
+	b.prefixGroup("public", "203.0.113.0/24")
+	return w, b
+}
+
 // key returns the key of the claim of svc for an IPv4 address of a group.
 func (w *world) key(svc *corev1.Service, group string) string {
 	ns := &corev1.Namespace{}
@@ -52,10 +62,7 @@ func (w *world) key(svc *corev1.Service, group string) string {
 }
 
 func TestOnlyServicesOfBackedGroupsHaveTheFinalizer(t *testing.T) {
-	w := newWorld(t)
-	b := newBox(w)
-	b.token(netboxtest.AdminToken)
-	b.prefixGroup("public", "203.0.113.0/24")
+	w, b := publicWorld(t)
 	w.create(w.local("default", "198.51.100.0/24", "198.51.100.0/24"))
 	w.allocator()
 	near := w.allocate(balancer("near"), "198.51.100.1")
@@ -74,10 +81,7 @@ func TestOnlyServicesOfBackedGroupsHaveTheFinalizer(t *testing.T) {
 
 // A user replaces the whole object by a manifest, which has neither PureLB's annotations nor its finalizer.
 func TestAReplacedServiceKeepsItsAddress(t *testing.T) {
-	w := newWorld(t)
-	b := newBox(w)
-	b.token(netboxtest.AdminToken)
-	b.prefixGroup("public", "203.0.113.0/24")
+	w, b := publicWorld(t)
 	w.create(w.small("default"))
 	w.allocator()
 	for group, address := range map[string]string{"default": "192.0.2.1", "public": "203.0.113.1"} {
@@ -95,10 +99,7 @@ func TestAReplacedServiceKeepsItsAddress(t *testing.T) {
 
 // The claim and the deletion come before any allocator has written the address into the status.
 func TestNoAllocatorLosesNoRecord(t *testing.T) {
-	w := newWorld(t)
-	b := newBox(w)
-	b.token(netboxtest.AdminToken)
-	b.prefixGroup("public", "203.0.113.0/24")
+	w, b := publicWorld(t)
 	r := w.allocator()
 	shown := w.allocate(balancer("shown", inGroup("public")), "203.0.113.1")
 	r.stop()
@@ -117,18 +118,10 @@ func TestNoAllocatorLosesNoRecord(t *testing.T) {
 }
 
 func TestDeletionWaitsForNetBoxAndSaysSo(t *testing.T) {
-	w := newWorld(t)
-	b := newBox(w)
-	b.token(netboxtest.AdminToken)
-	b.prefixGroup("public", "203.0.113.0/24")
+	w, b := publicWorld(t)
 	w.allocator()
 	web := w.allocate(balancer("web", inGroup("public")), "203.0.113.1")
-	b.SetFault(func(r *http.Request) netboxtest.Fault {
-		if r.Method == http.MethodDelete {
-			return netboxtest.FailBefore
-		}
-		return netboxtest.None
-	})
+	b.SetFault(netboxtest.FailBefore, func(r *http.Request) bool { return r.Method == http.MethodDelete })
 	must(t, w.client.Delete(t.Context(), web))
 	w.says(web, metav1.ConditionFalse, "Released", "go back to the IPAM system")
 	w.has(web, "")
@@ -140,17 +133,14 @@ func TestDeletionWaitsForNetBoxAndSaysSo(t *testing.T) {
 		}
 		return fmt.Errorf("no event says why the Service stays")
 	})
-	b.SetFault(nil)
+	b.SetFault(netboxtest.None, nil)
 	w.vanishes(web)
 	b.active()
 }
 
 // Two Services share an address. The last one has it released.
 func TestSharedAddressIsReleasedByTheLast(t *testing.T) {
-	w := newWorld(t)
-	b := newBox(w)
-	b.token(netboxtest.AdminToken)
-	b.prefixGroup("public", "203.0.113.0/24")
+	w, b := publicWorld(t)
 	w.allocator()
 	key := func(svc *corev1.Service) { svc.Annotations[service.AnnotationSharing] = "dns" }
 	port := func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 81 }
@@ -166,10 +156,7 @@ func TestSharedAddressIsReleasedByTheLast(t *testing.T) {
 }
 
 func TestUninstallLeavesNoFinalizer(t *testing.T) {
-	w := newWorld(t)
-	b := newBox(w)
-	b.token(netboxtest.AdminToken)
-	b.prefixGroup("public", "203.0.113.0/24")
+	w, _ := publicWorld(t)
 	r := w.allocator()
 	web := w.allocate(balancer("web", inGroup("public"), func(svc *corev1.Service) { svc.Finalizers = []string{"example.com/other"} }), "203.0.113.1")
 	r.stop()

@@ -14,7 +14,6 @@ import (
 	ipamv1 "purelb.io/purelb/api/ipam/v1"
 	"purelb.io/purelb/internal/allocate/backends"
 	"purelb.io/purelb/internal/allocate/ipam"
-	"purelb.io/purelb/internal/allocate/netbox"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/ipamtest"
 )
@@ -37,16 +36,7 @@ func newSocketWorld(t *testing.T, sockets map[string]string) *socketWorld {
 		Log: slog.New(slog.DiscardHandler), Call: func(string, string, string, time.Duration) { c.notify() }})
 	c.ledger.poke = c.manager.Poke
 	c.set(sockets)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.manager.Run(ctx, netbox.Identity{Cluster: cluster})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
+	t.Cleanup(run(context.Background(), c.manager))
 	return c
 }
 

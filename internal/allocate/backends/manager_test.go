@@ -9,7 +9,6 @@ import (
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/backends"
-	"purelb.io/purelb/internal/allocate/netbox"
 	"purelb.io/purelb/internal/config"
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
@@ -98,7 +97,7 @@ func TestEndWaitsForTheCallInFlight(t *testing.T) {
 func TestEndDoesNotWaitForTheBackend(t *testing.T) {
 	for name, delay := range map[string]func(*netboxtest.Server){
 		"a hanging request": func(s *netboxtest.Server) {
-			s.SetFault(func(*http.Request) netboxtest.Fault { return netboxtest.HangReply })
+			s.SetFault(netboxtest.HangReply, func(*http.Request) bool { return true })
 		},
 		"many slow requests": func(s *netboxtest.Server) {
 			s.Latency = func(*http.Request) time.Duration { return 15 * time.Second }
@@ -131,27 +130,21 @@ func TestRestartInEachStateLeavesOneAddressForAClaim(t *testing.T) {
 			in(t, func(w *world) {
 				ctx, cancel := context.WithCancel(w.Context())
 				count := 0
-				w.servers["netbox.example"].SetFault(func(*http.Request) netboxtest.Fault {
+				w.servers["netbox.example"].SetFault(fault, func(*http.Request) bool {
 					if count++; count == nth {
 						cancel()
-						return fault
 					}
-					return netboxtest.None
+					return count == nth
 				})
 				lb := []config.Backend{on("netbox.example", "lb", "192.0.2.0/24")}
 				w.manager = backends.New(w.ledger, w.options)
 				w.manager.Set(lb)
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					w.manager.Run(ctx, netbox.Identity{Cluster: cluster})
-				}()
+				stop := run(ctx, w.manager)
 				w.ledger.want("lb", web, api)
 				after(time.Second)
 				w.ledger.giveUp("lb", web)
 				after(time.Minute)
-				cancel()
-				<-ended
+				stop()
 				w.ledger.restart("")
 				w.manager = backends.New(w.ledger, w.options)
 				defer w.start(lb...)()

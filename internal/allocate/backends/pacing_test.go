@@ -83,8 +83,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 
 // NetBox answers Retry-After to the request that counts addresses, before any Service asks for one.
 func TestRetryAfterOfACountIsRespected(t *testing.T) {
-	in(t, func(w *world) {
-		defer w.start(on("netbox.example", "lb", "192.0.2.0/24"))()
+	inGroup(t, func(w *world) {
 		after(time.Second)
 		w.intercept("netbox.example", refuse(429, "Retry-After", "120"))
 		after(5*time.Minute + 10*time.Second)

@@ -148,13 +148,10 @@ func TestChangeDuringASweepIsNoDifference(t *testing.T) {
 func TestIncompleteKnowledgeCountsNothing(t *testing.T) {
 	for name, spoil := range map[string]func(w *world) (mend func()){
 		"NetBox fails": func(w *world) func() {
-			w.servers["netbox.example"].SetFault(func(r *http.Request) netboxtest.Fault {
-				if r.URL.Query().Has("cf_" + config.NetBoxField + "__isw") {
-					return netboxtest.FailBefore
-				}
-				return netboxtest.None
+			w.servers["netbox.example"].SetFault(netboxtest.FailBefore, func(r *http.Request) bool {
+				return r.URL.Query().Has("cf_" + config.NetBoxField + "__isw")
 			})
-			return func() { w.servers["netbox.example"].SetFault(nil) }
+			return func() { w.servers["netbox.example"].SetFault(netboxtest.None, nil) }
 		},
 		"the field is gone": func(w *world) func() {
 			w.servers["netbox.example"].Strict = false

@@ -158,12 +158,17 @@ func (w *world) start(groups ...config.Backend) (stop func()) {
 	if w.manager == nil {
 		w.manager = backends.New(w.ledger, w.options)
 	}
-	ctx, cancel := context.WithCancel(w.Context())
 	w.manager.Set(groups)
+	return run(w.Context(), w.manager)
+}
+
+// run runs a manager until ctx ends or the caller calls stop, which waits for its end.
+func run(ctx context.Context, m *backends.Manager) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.manager.Run(ctx, netbox.Identity{Cluster: cluster})
+		m.Run(ctx, netbox.Identity{Cluster: cluster})
 	}()
 	return func() {
 		cancel()

@@ -245,13 +245,9 @@ func interrupt(s http.Handler, is func(*http.Request) bool, with answer) http.Ha
 }
 
 // clientOf returns a client of a server.
-func (b *memoryNetBox) clientOf(t *testing.T, h http.Handler) *netbox.Client {
+func (b *memoryNetBox) clientOf(t testing.TB, h http.Handler) *netbox.Client {
 	t.Helper()
-	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience, Transport: netboxtest.Transport(h)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return connect(t, netbox.Config{URL: "http://netbox.example", Transport: netboxtest.Transport(h)})
 }
 
 // The driver repeats a failed claim unchanged. Whatever the answer was, NetBox then holds one

@@ -165,17 +165,12 @@ func TestNamedAddressOfAnotherClientIsGivenBack(t *testing.T) {
 func TestNamedAddressIsCheckedBeforeItIsGranted(t *testing.T) {
 	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	b.group.Role = "vip"
-	b.SetFault(func(r *http.Request) netboxtest.Fault {
-		if b.held() == 1 {
-			return netboxtest.FailBefore
-		}
-		return netboxtest.None
-	})
+	b.SetFault(netboxtest.FailBefore, func(*http.Request) bool { return b.held() == 1 })
 	p := b.pool("ipamtest")
 	c := claimOf("web", "192.0.2.9")
 	_, err := claim(t, p, c)
 	want(t, err, ipam.KindUnknown)
-	b.SetFault(nil)
+	b.SetFault(netboxtest.None, nil)
 	mustClaim(t, p, c)
 	if b.held() != 1 {
 		t.Errorf("%d addresses are held", b.held())

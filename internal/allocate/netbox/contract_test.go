@@ -3,7 +3,6 @@ package netbox_test
 import (
 	"net/http"
 	"net/netip"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +26,6 @@ type memoryNetBox struct {
 	*netboxtest.Server
 	t     testing.TB
 	group netbox.Group
-	lose  atomic.Bool
 	// only is the client of all drivers if NetBox cannot tell two clients apart.
 	only *netbox.Client
 }
@@ -39,7 +37,6 @@ func newMemoryNetBox(t testing.TB, version string, mode mode) *memoryNetBox {
 	b.AddTenant("IPAM PureLB", "ipam-purelb")
 	b.AddTag("LB managed", "lb-managed")
 	b.AddField(netboxtest.CustomField{Name: config.NetBoxField, Unique: true})
-	b.SetFault(b.loseOnce)
 	b.group = netbox.Group{Name: "default", Identity: netbox.Identity{Cluster: "ipamtest"}, NetBox: config.NetBox{
 		Reserved: mode == inReserved, Field: config.NetBoxField, Status: "active",
 	}}
@@ -77,15 +74,15 @@ func (b *memoryNetBox) reserve() {
 	b.AddAddress(netboxtest.Address{Prefix: netip.MustParsePrefix("198.51.100.2/32"), Tenant: "ipam-purelb"})
 }
 
-// loseOnce loses the answer to the next change.
-func (b *memoryNetBox) loseOnce(r *http.Request) netboxtest.Fault {
-	if r.Method != http.MethodGet && b.lose.CompareAndSwap(true, false) {
-		return netboxtest.LoseReply
-	}
-	return netboxtest.None
+func (b *memoryNetBox) LoseAnswer() {
+	changes := 0
+	b.SetFault(netboxtest.LoseReply, func(r *http.Request) bool {
+		if r.Method != http.MethodGet {
+			changes++
+		}
+		return r.Method != http.MethodGet && changes == 1
+	})
 }
-
-func (b *memoryNetBox) LoseAnswer() { b.lose.Store(true) }
 
 func (b *memoryNetBox) Addresses(f addr.Family) []netip.Addr {
 	first, n := netip.MustParseAddr("192.0.2.1"), 14
@@ -104,12 +101,7 @@ func (b *memoryNetBox) client() *netbox.Client {
 	if b.only != nil {
 		return b.only
 	}
-	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience,
-		Transport: netboxtest.Transport(b.Server)})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return c
+	return b.clientOf(b.t, b.Server)
 }
 
 func (b *memoryNetBox) Driver(cluster string) ipamtest.Driver { return b.pool(cluster) }

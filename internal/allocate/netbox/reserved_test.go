@@ -3,6 +3,7 @@ package netbox_test
 import (
 	"net/http"
 	"net/netip"
+	"sync"
 	"testing"
 
 	"purelb.io/purelb/internal/addr"
@@ -47,49 +48,36 @@ func TestReservedAddressIsGivenBackUnchanged(t *testing.T) {
 	}
 }
 
-// Another client takes the address after the driver looked and before it changes the address.
+// Another client takes the address after the driver looked and before it changes the address. Before 4.6 the last
+// write wins, so the driver checks afterwards whose the address is.
 func TestReservedAddressOfAnotherClientIsNotGranted(t *testing.T) {
-	for name, change := range map[string]func(*netboxtest.Address){
-		"active":     func(a *netboxtest.Address) { a.Status = "active" },
-		"deprecated": func(a *netboxtest.Address) { a.Status = "deprecated" },
-		"of another cluster": func(a *netboxtest.Address) {
-			a.Status, a.Fields = "active", map[string]any{config.NetBoxField: "other/default/web/default/v4"}
-		},
+	theirs := map[string]any{config.NetBoxField: "other/default/web/default/v4"}
+	for _, tt := range []struct {
+		name, version string
+		after         bool
+		change        func(*netboxtest.Address)
+	}{
+		{"active", netboxtest.V46, false, func(a *netboxtest.Address) { a.Status = "active" }},
+		{"deprecated", netboxtest.V46, false, func(a *netboxtest.Address) { a.Status = "deprecated" }},
+		{"of another cluster", netboxtest.V46, false, func(a *netboxtest.Address) { a.Status, a.Fields = "active", theirs }},
+		{"changed after the driver", netboxtest.V44, true, func(a *netboxtest.Address) { a.Fields = theirs }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newMemoryNetBox(t, netboxtest.V46, inReserved)
-			id, done := b.at("192.0.2.1").ID, false
+		t.Run(tt.name, func(t *testing.T) {
+			b := newMemoryNetBox(t, tt.version, inReserved)
+			id := b.at("192.0.2.1").ID
+			take := sync.OnceFunc(func() { b.ChangeAddress(id, tt.change) })
 			h := interrupt(b.Server, path(http.MethodPatch, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
-				if !done {
-					done = true
-					b.ChangeAddress(id, change)
+				if !tt.after {
+					take()
 				}
 				b.ServeHTTP(w, r)
+				take()
 			})
 			g := mustClaim(t, b.prepared(b.clientOf(t, h)), claimOf("web", addr.V4))
 			if g.Address.String() != "192.0.2.2" {
 				t.Errorf("got %s, want the next address", g.Address)
 			}
 		})
-	}
-}
-
-// Before 4.6 the last write wins, so the driver checks afterwards whose the address is.
-func TestReservedAddressIsCheckedAfterTheChange(t *testing.T) {
-	b := newMemoryNetBox(t, netboxtest.V44, inReserved)
-	id, done := b.at("192.0.2.1").ID, false
-	h := interrupt(b.Server, path(http.MethodPatch, "/ip-addresses/"), func(w http.ResponseWriter, r *http.Request) {
-		b.ServeHTTP(w, r)
-		if !done {
-			done = true
-			b.ChangeAddress(id, func(a *netboxtest.Address) {
-				a.Fields = map[string]any{config.NetBoxField: "other/default/web/default/v4"}
-			})
-		}
-	})
-	g := mustClaim(t, b.prepared(b.clientOf(t, h)), claimOf("web", addr.V4))
-	if g.Address.String() != "192.0.2.2" {
-		t.Errorf("got %s, want the next address", g.Address)
 	}
 }
 

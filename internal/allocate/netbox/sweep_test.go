@@ -106,14 +106,11 @@ func TestManyReleasesStopWhenNetBoxIsAway(t *testing.T) {
 		grants = append(grants, a.Grant)
 	}
 	deletes := 0
-	b.SetFault(func(r *http.Request) netboxtest.Fault {
-		if r.Method != http.MethodDelete {
-			return netboxtest.None
+	b.SetFault(netboxtest.FailBefore, func(r *http.Request) bool {
+		if r.Method == http.MethodDelete {
+			deletes++
 		}
-		if deletes++; deletes > 2 {
-			return netboxtest.FailBefore
-		}
-		return netboxtest.None
+		return r.Method == http.MethodDelete && deletes > 2
 	})
 	count := map[ipam.Kind]int{}
 	for _, err := range p.Release(t.Context(), grants) {

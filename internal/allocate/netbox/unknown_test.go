@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -134,15 +133,10 @@ var faults = map[string]netboxtest.Fault{
 	"hangs":           netboxtest.HangReply,
 }
 
-// faultAt makes the nth request from now fail.
-func faultAt(n int, fault netboxtest.Fault) func(*http.Request) netboxtest.Fault {
-	var count atomic.Int32
-	return func(*http.Request) netboxtest.Fault {
-		if int(count.Add(1)) == n {
-			return fault
-		}
-		return netboxtest.None
-	}
+// failAt makes the nth request from now fail.
+func (b *memoryNetBox) failAt(n int, fault netboxtest.Fault) {
+	count := 0
+	b.SetFault(fault, func(*http.Request) bool { count++; return count == n })
 }
 
 // An allocator claims, fails at any request in any way, and starts again. In the end it holds one
@@ -165,13 +159,13 @@ func failAndRestart(t *testing.T, version string, mode mode, n int, fault netbox
 	b := newMemoryNetBox(t, version, mode)
 	claims := []ipam.Claim{claimOf("named", "192.0.2.7"), claimOf("free", addr.V4), claimOf("free", addr.V6)}
 	p := b.pool("ipamtest")
-	b.SetFault(faultAt(n, fault))
+	b.failAt(n, fault)
 	for _, a := range p.Claim(t.Context(), claims) {
 		if k := kindOf(a.Err); a.Err != nil && k != ipam.KindUnknown && k != ipam.KindUnavailable {
 			t.Errorf("%v", a.Err)
 		}
 	}
-	b.SetFault(nil)
+	b.SetFault(netboxtest.None, nil)
 	p = b.pool("ipamtest")
 	var grants []ipam.Grant
 	for i, a := range p.Claim(t.Context(), claims) {
@@ -183,9 +177,9 @@ func failAndRestart(t *testing.T, version string, mode mode, n int, fault netbox
 	if n := b.held(); n != len(claims) {
 		t.Errorf("%d addresses are held for %d claims", n, len(claims))
 	}
-	b.SetFault(faultAt(n, fault))
+	b.failAt(n, fault)
 	p.Release(t.Context(), grants)
-	b.SetFault(nil)
+	b.SetFault(netboxtest.None, nil)
 	for _, err := range b.pool("ipamtest").Release(t.Context(), grants) {
 		want(t, err, "")
 	}

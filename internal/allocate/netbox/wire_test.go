@@ -24,8 +24,8 @@ import (
 	"purelb.io/purelb/internal/testing/netboxtest"
 )
 
-// connect returns a client that uses TCP.
-func connect(t *testing.T, cfg netbox.Config) *netbox.Client {
+// connect returns a client that is fast, and patient with a busy machine.
+func connect(t testing.TB, cfg netbox.Config) *netbox.Client {
 	t.Helper()
 	if cfg.Token == "" {
 		cfg.Token = netboxtest.AdminToken
@@ -128,11 +128,7 @@ func TestTokenIsNotRepeated(t *testing.T) {
 	echo := netboxtest.Transport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		jsonAnswer(403, fmt.Sprintf(`{"detail":"Invalid token: %s"}`, r.Header.Get("Authorization")))(w, r)
 	}))
-	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: token, Timeout: patience, Transport: echo})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.Prepare(t.Context(), netbox.Group{Identity: netbox.Identity{Cluster: "c"}, NetBox: config.NetBox{Reserved: true, Field: config.NetBoxField, Tenant: config.NetBoxTenant}})
+	_, err := connect(t, netbox.Config{URL: "http://netbox.example", Token: token, Transport: echo}).Prepare(t.Context(), netbox.Group{Identity: netbox.Identity{Cluster: "c"}, NetBox: config.NetBox{Reserved: true, Field: config.NetBoxField, Tenant: config.NetBoxTenant}})
 	want(t, err, ipam.KindMisconfigured)
 	if strings.Contains(fmt.Sprintf("%v %+v", err, err), "secretsecret") {
 		t.Error(err)
@@ -163,10 +159,7 @@ func TestURLsOfEarlierVersionsWork(t *testing.T) {
 	for _, suffix := range []string{"", "/", "/api", "/api/", "/netbox", "/netbox/api/"} {
 		b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 		h := http.StripPrefix(strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(suffix, "/"), "/api"), "/"), b.Server)
-		c, err := netbox.New(netbox.Config{URL: "http://netbox.example" + suffix, Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience, Transport: netboxtest.Transport(h)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := connect(t, netbox.Config{URL: "http://netbox.example" + suffix, Transport: netboxtest.Transport(h)})
 		mustClaim(t, b.prepared(c), claimOf("web", addr.V4))
 	}
 }
@@ -218,15 +211,11 @@ func TestCallerWithoutTimeSendsNothing(t *testing.T) {
 func TestExchangesAreObserved(t *testing.T) {
 	b := newMemoryNetBox(t, netboxtest.V46, inPrefixes)
 	var seen []string
-	c, err := netbox.New(netbox.Config{URL: "http://netbox.example", Token: netboxtest.AdminToken, Rate: 1e6, Timeout: patience, Transport: netboxtest.Transport(b.Server),
-		Observe: func(e netbox.Exchange) {
-			if e.Call != "prepare" {
-				seen = append(seen, fmt.Sprintf("%s %d", e.Call, e.Status))
-			}
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := connect(t, netbox.Config{URL: "http://netbox.example", Transport: netboxtest.Transport(b.Server), Observe: func(e netbox.Exchange) {
+		if e.Call != "prepare" {
+			seen = append(seen, fmt.Sprintf("%s %d", e.Call, e.Status))
+		}
+	}})
 	b.group.Parents = []config.NetBoxParent{{Prefix: netip.MustParsePrefix("192.0.2.0/28")}}
 	p := b.prepared(c)
 	answers := p.Claim(t.Context(), many(1))

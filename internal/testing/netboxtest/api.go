@@ -33,6 +33,7 @@ type question struct {
 	id    int64
 	query url.Values
 	body  map[string]any
+	kind  kind
 	// base is the URL by which the client reaches the server: "http://netbox.example".
 	base string
 }
@@ -50,7 +51,10 @@ func ok(body any) *answer { return &answer{status: http.StatusOK, body: body} }
 type call struct {
 	pattern string
 	// names are the parameters and the fields of the body that the request may have.
-	names  string
+	names string
+	// right is the permission that it needs, and kind that of its objects.
+	right  string
+	kind   kind
 	handle func(q *question) (*answer, error)
 }
 
@@ -62,23 +66,23 @@ const (
 // calls lists the requests of the driver.
 func (s *Server) calls() []call {
 	calls := []call{
-		{"GET /api/status/", "", s.status},
-		{"GET /api/extras/custom-fields/", "name", s.listFields},
-		{"POST /api/extras/custom-fields/", "name type object_types unique filter_logic label description", s.makeField},
-		{"GET /api/tenancy/tenants/", "slug", s.listNamed(tenants)},
-		{"GET /api/extras/tags/", "slug", s.listNamed(tags)},
-		{"GET /api/ipam/ip-addresses/", "address parent vrf_id tenant status family" + ofLists, s.listAddresses},
-		{"POST /api/ipam/ip-addresses/", "address vrf " + ofAddresses, s.makeNamed},
-		{"GET /api/ipam/ip-addresses/{id}/", "fields", s.readAddress},
-		{"PATCH /api/ipam/ip-addresses/{id}/", ofAddresses, s.changeAddress},
-		{"DELETE /api/ipam/ip-addresses/{id}/", "", s.removeAddress},
+		{"GET /api/status/", "", "", kind{}, s.status},
+		{"GET /api/extras/custom-fields/", "name", "extras.view_customfield", kind{}, s.listFields},
+		{"POST /api/extras/custom-fields/", "name type object_types unique filter_logic label description", "extras.add_customfield", kind{}, s.makeField},
+		{"GET /api/tenancy/tenants/", "slug", tenants.right, tenants, s.listNamed},
+		{"GET /api/extras/tags/", "slug", tags.right, tags, s.listNamed},
+		{"GET /api/ipam/ip-addresses/", "address parent vrf_id tenant status family" + ofLists, "ipam.view_ipaddress", kind{}, s.listAddresses},
+		{"POST /api/ipam/ip-addresses/", "address vrf " + ofAddresses, "ipam.add_ipaddress", kind{}, s.makeNamed},
+		{"GET /api/ipam/ip-addresses/{id}/", "fields", "ipam.view_ipaddress", kind{}, s.readAddress},
+		{"PATCH /api/ipam/ip-addresses/{id}/", ofAddresses, "ipam.change_ipaddress", kind{}, s.changeAddress},
+		{"DELETE /api/ipam/ip-addresses/{id}/", "", "ipam.delete_ipaddress", kind{}, s.removeAddress},
 	}
 	for _, k := range []kind{prefixes, ranges} {
 		path := "/api/" + k.path + "/"
 		calls = append(calls,
-			call{"GET " + path, k.filter + ofLists, s.listBlocks(k)},
-			call{"GET " + path + "{id}/", "", s.readBlock(k)},
-			call{"POST " + path + "{id}/available-ips/", ofAddresses, s.makeFree(k)})
+			call{"GET " + path, k.filter + ofLists, k.right, k, s.listBlocks},
+			call{"GET " + path + "{id}/", "", k.right, k, s.readBlock},
+			call{"POST " + path + "{id}/available-ips/", ofAddresses, "ipam.add_ipaddress", k, s.makeFree})
 	}
 	return calls
 }
@@ -122,9 +126,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *failure) {
 	writeJSON(w, f.status, f.etag, f.body)
 }
 
-// answer does the checks that all calls have in common.
+// answer does what all calls have in common. A call for addresses takes time, and one that changes
+// them holds the lock of NetBox meanwhile.
 func (s *Server) answer(r *http.Request, c call) (*answer, error) {
-	q := &question{r: r, query: r.URL.Query(), base: "http://" + r.Host}
+	q := &question{r: r, query: r.URL.Query(), kind: c.kind, base: "http://" + r.Host}
 	if r.TLS != nil {
 		q.base = "https://" + r.Host
 	}
@@ -143,6 +148,18 @@ func (s *Server) answer(r *http.Request, c call) (*answer, error) {
 	if name := s.unknown(q, strings.Fields(c.names)); name != "" {
 		return nil, strange("not in a request of the driver: " + name)
 	}
+	if !q.token.may(c.right) {
+		return nil, errForbidden
+	}
+	if strings.HasSuffix(c.right, "_ipaddress") {
+		if r.Method != http.MethodGet {
+			<-s.lock
+			defer func() { s.lock <- struct{}{} }()
+		}
+		s.work(r)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return c.handle(q)
 }
 
@@ -217,12 +234,9 @@ func (s *Server) authenticate(r *http.Request) (*Token, error) {
 	return t, nil
 }
 
-// may says whether a token has a right.
-func (t *Token) may(right string) error {
-	if t.Rights == nil || slices.Contains(t.Rights, right) {
-		return nil
-	}
-	return errForbidden
+// may says whether a token has a right. Everyone has "".
+func (t *Token) may(right string) bool {
+	return right == "" || t.Rights == nil || slices.Contains(t.Rights, right)
 }
 
 func (t *Token) writes(a Address) bool { return t.Writable == nil || t.Writable(a) }

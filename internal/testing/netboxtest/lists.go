@@ -123,7 +123,7 @@ func (s *Server) page(q *question, objects []object) (*answer, error) {
 		q.query.Set("offset", fmt.Sprint(limit))
 		next = q.base + q.r.URL.Path + "?" + q.query.Encode()
 	}
-	return ok(map[string]any{"count": total, "next": next, "previous": nil, "results": results}), nil
+	return list(total, next, results), nil
 }
 
 // trim removes all fields but those that a parameter requests.
@@ -141,12 +141,6 @@ func trim(full map[string]any, query url.Values) map[string]any {
 }
 
 func (s *Server) listAddresses(q *question) (*answer, error) {
-	if err := q.token.may("ipam.view_ipaddress"); err != nil {
-		return nil, err
-	}
-	s.work(q.r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var objects []object
 	for _, a := range s.db.addresses {
 		objects = append(objects, object{a.ID, a.Prefix, s.db.find(vrfs, a.VRF), a, s.renderAddress(a)})
@@ -155,12 +149,6 @@ func (s *Server) listAddresses(q *question) (*answer, error) {
 }
 
 func (s *Server) readAddress(q *question) (*answer, error) {
-	if err := q.token.may("ipam.view_ipaddress"); err != nil {
-		return nil, err
-	}
-	s.work(q.r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	a := s.db.address(q.id)
 	if a == nil {
 		return nil, noMatch("IPAddress")
@@ -172,64 +160,42 @@ func noMatch(class string) *failure {
 	return detail(http.StatusNotFound, fmt.Sprintf("No %s matches the given query.", class))
 }
 
-func (s *Server) listBlocks(k kind) func(*question) (*answer, error) {
-	return func(q *question) (*answer, error) {
-		if err := q.token.may(k.right); err != nil {
-			return nil, err
+func (s *Server) listBlocks(q *question) (*answer, error) {
+	var objects []object
+	for _, b := range s.db.blocks {
+		if b.kind() == q.kind {
+			objects = append(objects, object{id: b.ID, prefix: b.Prefix, vrf: s.db.find(vrfs, b.VRF), rendered: s.renderBlock(b)})
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		var objects []object
-		for _, b := range s.db.blocks {
-			if b.kind() == k {
-				objects = append(objects, object{id: b.ID, prefix: b.Prefix, vrf: s.db.find(vrfs, b.VRF), rendered: s.renderBlock(b)})
-			}
-		}
-		return s.page(q, objects)
 	}
+	return s.page(q, objects)
 }
 
-func (s *Server) readBlock(k kind) func(*question) (*answer, error) {
-	return func(q *question) (*answer, error) {
-		if err := q.token.may(k.right); err != nil {
-			return nil, err
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		b := s.db.block(k, q.id)
-		if b == nil {
-			return nil, noMatch(k.class)
-		}
-		return ok(s.renderBlock(*b)), nil
+func (s *Server) readBlock(q *question) (*answer, error) {
+	b := s.db.block(q.kind, q.id)
+	if b == nil {
+		return nil, noMatch(q.kind.class)
 	}
+	return ok(s.renderBlock(*b)), nil
 }
 
 // listNamed lists tenants or tags by slug.
-func (s *Server) listNamed(k kind) func(*question) (*answer, error) {
-	return func(q *question) (*answer, error) {
-		if err := q.token.may(k.right); err != nil {
-			return nil, err
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		results := []any{}
-		if n := s.db.find(k, q.query.Get("slug")); n != nil {
-			results = append(results, n.render())
-		}
-		return ok(map[string]any{"count": len(results), "next": nil, "previous": nil, "results": results}), nil
+func (s *Server) listNamed(q *question) (*answer, error) {
+	results := []any{}
+	if n := s.db.find(q.kind, q.query.Get("slug")); n != nil {
+		results = append(results, n.render())
 	}
+	return list(len(results), nil, results), nil
 }
 
 // listFields lists the custom fields of a name.
 func (s *Server) listFields(q *question) (*answer, error) {
-	if err := q.token.may("extras.view_customfield"); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	results := []any{}
 	if f := s.db.field(q.query.Get("name")); f != nil {
 		results = append(results, f.render())
 	}
-	return ok(map[string]any{"count": len(results), "next": nil, "previous": nil, "results": results}), nil
+	return list(len(results), nil, results), nil
+}
+
+func list(total int, next any, results []any) *answer {
+	return ok(map[string]any{"count": total, "next": next, "previous": nil, "results": results})
 }

@@ -49,8 +49,9 @@ type Server struct {
 
 	calling http.Handler
 
-	faults sync.Mutex // guards fault
-	fault  func(r *http.Request) Fault
+	faults sync.Mutex // guards fault and faulty
+	fault  Fault
+	faulty func(r *http.Request) bool
 
 	// lock is the advisory lock. The channel has a value while the lock is free.
 	lock chan struct{}
@@ -200,21 +201,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) passes(r *http.Request, answer bool) bool { return s.Pass == nil || s.Pass(r, answer) }
 
-// SetFault sets the function that chooses the fault of each request; nil means no faults.
-// The server calls the function for one request at a time.
-func (s *Server) SetFault(fault func(r *http.Request) Fault) {
+// SetFault sets the fault of the requests for which faulty returns true; nil means none of them. The
+// server calls faulty for one request at a time.
+func (s *Server) SetFault(fault Fault, faulty func(r *http.Request) bool) {
 	s.faults.Lock()
 	defer s.faults.Unlock()
-	s.fault = fault
+	s.fault, s.faulty = fault, faulty
 }
 
 func (s *Server) faultOf(r *http.Request) Fault {
 	s.faults.Lock()
 	defer s.faults.Unlock()
-	if s.fault == nil {
+	if s.faulty == nil || !s.faulty(r) {
 		return None
 	}
-	return s.fault(r)
+	return s.fault
 }
 
 func (s *Server) begin(r *http.Request) int {

@@ -16,35 +16,21 @@ var (
 	dnsName         = regexp.MustCompile(`^([0-9A-Za-z_-]+|\*)(\.[0-9A-Za-z_-]+)*\.?$`)
 )
 
-// change does a request that changes an address. It holds the lock of NetBox meanwhile.
-func (s *Server) change(q *question, right string, do func() (*answer, error)) (*answer, error) {
-	if err := q.token.may(right); err != nil {
-		return nil, err
-	}
-	<-s.lock
-	defer func() { s.lock <- struct{}{} }()
-	s.work(q.r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return do()
-}
-
 // makeFree makes the first free address of a block.
-func (s *Server) makeFree(k kind) func(*question) (*answer, error) {
-	return func(q *question) (*answer, error) {
-		return s.change(q, "ipam.add_ipaddress", func() (*answer, error) {
-			b := s.db.block(k, q.id)
-			if b == nil || q.token.may(k.right) != nil {
-				return nil, noMatch(k.class)
-			}
-			ip := s.free(*b)
-			if !ip.IsValid() {
-				return nil, detail(http.StatusConflict, "Insufficient resources are available to satisfy the request")
-			}
-			_, a, err := s.create(q, Address{Prefix: netip.PrefixFrom(ip, b.Prefix.Bits()), VRF: b.VRF})
-			return a, err
-		})
+func (s *Server) makeFree(q *question) (*answer, error) {
+	b := s.db.block(q.kind, q.id)
+	if b == nil || !q.token.may(q.kind.right) {
+		return nil, noMatch(q.kind.class)
 	}
+	ip := s.free(*b)
+	if !ip.IsValid() {
+		return nil, detail(http.StatusConflict, "Insufficient resources are available to satisfy the request")
+	}
+	a, err := s.create(q, Address{Prefix: netip.PrefixFrom(ip, b.Prefix.Bits()), VRF: b.VRF})
+	if err == nil {
+		a.etag = ""
+	}
+	return a, err
 }
 
 // makeNamed makes the address that the client names.
@@ -54,53 +40,42 @@ func (s *Server) makeNamed(q *question) (*answer, error) {
 	if err != nil || p.Bits() == 0 {
 		return nil, strange("not an address with a mask: " + text)
 	}
-	return s.change(q, "ipam.add_ipaddress", func() (*answer, error) {
-		made, a, err := s.create(q, Address{Prefix: p})
-		if err == nil {
-			a.etag = s.etag(made)
-		}
-		return a, err
-	})
+	return s.create(q, Address{Prefix: p})
 }
 
 // create makes an address with the fields of the body.
-func (s *Server) create(q *question, a Address) (Address, *answer, error) {
+func (s *Server) create(q *question, a Address) (*answer, error) {
 	a.Status, a.Fields = "active", map[string]any{}
 	if err := s.apply(q, &a); err != nil {
-		return a, nil, err
+		return nil, err
 	}
-	s.db.addAddress(a, s.Now())
-	made := s.db.addresses[len(s.db.addresses)-1]
-	return made, &answer{status: http.StatusCreated, body: s.renderAddress(made)}, nil
+	made := *s.db.address(s.db.addAddress(a, s.Now()))
+	return &answer{status: http.StatusCreated, body: s.renderAddress(made), etag: s.etag(made)}, nil
 }
 
 // changeAddress changes an address as the body says.
 func (s *Server) changeAddress(q *question) (*answer, error) {
-	return s.change(q, "ipam.change_ipaddress", func() (*answer, error) {
-		a, err := s.writable(q)
-		if err != nil {
-			return nil, err
-		}
-		changed := *a
-		changed.Fields = maps.Clone(a.Fields)
-		if err := s.apply(q, &changed); err != nil {
-			return nil, err
-		}
-		changed.updated = s.Now()
-		*a = changed
-		return &answer{status: http.StatusOK, body: s.renderAddress(*a), etag: s.etag(*a)}, nil
-	})
+	a, err := s.writable(q)
+	if err != nil {
+		return nil, err
+	}
+	changed := *a
+	changed.Fields = maps.Clone(a.Fields)
+	if err := s.apply(q, &changed); err != nil {
+		return nil, err
+	}
+	changed.updated = s.Now()
+	*a = changed
+	return &answer{status: http.StatusOK, body: s.renderAddress(*a), etag: s.etag(*a)}, nil
 }
 
 func (s *Server) removeAddress(q *question) (*answer, error) {
-	return s.change(q, "ipam.delete_ipaddress", func() (*answer, error) {
-		a, err := s.writable(q)
-		if err != nil {
-			return nil, err
-		}
-		s.db.removeAddress(a.ID)
-		return &answer{status: http.StatusNoContent}, nil
-	})
+	a, err := s.writable(q)
+	if err != nil {
+		return nil, err
+	}
+	s.db.removeAddress(a.ID)
+	return &answer{status: http.StatusNoContent}, nil
 }
 
 // writable returns the address that a request names, if the token may change it and it is as the
@@ -188,7 +163,7 @@ func (s *Server) resolve(q *question, k kind, value any) (n *named, problem stri
 		return n, problem
 	}
 	slug := value.(map[string]any)["slug"].(string)
-	if s.before("4.6.6") || q.token.may(k.right) == nil {
+	if s.before("4.6.6") || q.token.may(k.right) {
 		n = s.db.find(k, slug)
 	}
 	if n == nil {
@@ -276,11 +251,6 @@ func (s *Server) clean(a *Address, wrong problems) {
 
 // makeField makes a custom field.
 func (s *Server) makeField(q *question) (*answer, error) {
-	if err := q.token.may("extras.add_customfield"); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	text := func(name string) string { v, _ := q.body[name].(string); return v }
 	f := CustomField{Name: text("name"), Type: text("type"), FilterLogic: text("filter_logic"), Unique: q.body["unique"] == true}
 	types, _ := q.body["object_types"].([]any)
