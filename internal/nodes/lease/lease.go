@@ -45,6 +45,8 @@ type Options struct {
 	// attempt.
 	RenewDeadline, RetryPeriod time.Duration
 	Log                        *slog.Logger
+	// Changed is the channel that signals that View may have changed. It has room for one signal.
+	Changed chan struct{}
 	// Renewed, if set, is called with the result of every attempt to renew.
 	Renewed func(error)
 	// Random returns numbers from 0 to 1, which spread the renewals of all agents. By default,
@@ -106,9 +108,9 @@ func (m Mode) hears(node string) (digest uint64, hears bool) {
 // Leases are the Leases of all nodes, as this node knows them.
 type Leases struct {
 	opt Options
-	// changed signals a change of View to its reader. renew makes the publisher renew our Lease
-	// now. look makes the reader of Leases read them now or in another way.
-	changed, renew, look chan struct{}
+	// renew makes the publisher renew our Lease now. look makes the reader of Leases read them now or in another
+	// way.
+	renew, look chan struct{}
 	// listed is closed when the Leases were listed for the first time.
 	listed chan struct{}
 
@@ -135,7 +137,6 @@ func New(opt Options) *Leases {
 	}
 	return &Leases{
 		opt:     opt,
-		changed: make(chan struct{}, 1),
 		renew:   make(chan struct{}, 1),
 		look:    make(chan struct{}, 1),
 		listed:  make(chan struct{}),
@@ -164,7 +165,7 @@ func (l *Leases) Publish(r Record) {
 	if l.record != nil && len(l.record.Subnets) == 0 && len(r.Subnets) > 0 {
 		l.table.unsettle(time.Now())
 		// Readers must learn when it is settled again, even without the API server.
-		time.AfterFunc(l.table.settle, func() { backoff.Poke(l.changed) })
+		time.AfterFunc(l.table.settle, func() { backoff.Poke(l.opt.Changed) })
 	}
 	l.record = &r
 	backoff.Poke(l.renew)
@@ -203,13 +204,10 @@ func (l *Leases) Seeds(ctx context.Context) []netip.AddrPort {
 	return l.table.seeds()
 }
 
-// Changed signals that View may have changed.
-func (l *Leases) Changed() <-chan struct{} { return l.changed }
-
 // update applies change to the table, and signals readers.
 func (l *Leases) update(change func(*table)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(l.table)
-	backoff.Poke(l.changed)
+	backoff.Poke(l.opt.Changed)
 }

@@ -49,7 +49,8 @@ func record(subnets ...string) Record {
 // start runs the Leases of node until the test ends or the caller calls stop.
 func start(t *testing.T, client coordination.LeaseInterface, node string, duration time.Duration) (l *Leases, stop func()) {
 	l = New(Options{
-		Client: client, Node: node, Instance: "pod-of-" + node,
+		Changed: make(chan struct{}, 1),
+		Client:  client, Node: node, Instance: "pod-of-" + node,
 		Duration: duration, RenewDeadline: duration * 7 / 10, RetryPeriod: duration / 5,
 		Log: slog.New(slog.DiscardHandler),
 	})
@@ -83,7 +84,7 @@ func await(t *testing.T, l *Leases, what string, wanted func(election.Peers) boo
 	limit := time.After(30 * time.Second)
 	for !wanted(l.Peers()) {
 		select {
-		case <-l.Changed():
+		case <-l.opt.Changed:
 		case <-limit:
 			t.Fatalf("30 s passed without this: %s; the result is %s", what, showPeers(l.Peers()))
 		}
@@ -254,7 +255,7 @@ func TestRegainedNetworksSettleWithoutTheAPIServer(t *testing.T) {
 			limit := time.After(l.opt.RetryPeriod + time.Millisecond)
 			for !l.View().Settled {
 				select {
-				case <-l.Changed():
+				case <-l.opt.Changed:
 				case <-limit:
 					t.Fatalf("polls %t, hangs %t: no signal that the node is settled", tt.polls, tt.hangs)
 				}
@@ -390,7 +391,8 @@ func TestHangingRenewalTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan error, 100)
 		l := New(Options{
-			Client: hung{}, Node: "node-a", Instance: "pod",
+			Changed: make(chan struct{}, 1),
+			Client:  hung{}, Node: "node-a", Instance: "pod",
 			Duration: 10 * time.Second, RenewDeadline: 7 * time.Second, RetryPeriod: 2 * time.Second,
 			Log: slog.New(slog.DiscardHandler), Renewed: func(err error) { ended <- err },
 		})
@@ -416,12 +418,12 @@ func TestASlowLeaseHasALongDuration(t *testing.T) {
 	l.SetMode(Mode{})
 	l.Publish(record("192.0.2.0/24"))
 	for !l.View().Settled {
-		<-l.Changed()
+		<-l.opt.Changed
 	}
 	expect.Equal(t, "the duration of the Lease", *get(t, client, "node-a").Spec.LeaseDurationSeconds, 180)
 	l.SetMode(Mode{Fast: true})
 	for *get(t, client, "node-a").Spec.LeaseDurationSeconds != 2 {
-		<-l.Changed()
+		<-l.opt.Changed
 	}
 }
 

@@ -23,7 +23,7 @@ func (l *Leases) follow(ctx context.Context) {
 			l.get(ctx, s.node)
 		default:
 			backoff.Wait(ctx, s.wait, l.look)
-			backoff.Poke(l.changed) // this node may be settled now
+			backoff.Poke(l.opt.Changed) // this node may be settled now
 		}
 	}
 }

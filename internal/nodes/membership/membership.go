@@ -58,7 +58,7 @@ func (g Gossiping) Validate() error { return gossip.ValidPatience(g.Patience) }
 // Options configure the membership of a node agent.
 type Options struct {
 	Gossiping
-	// Lease configures this node's Lease, and names the node. New fills in Log.
+	// Lease configures this node's Lease, and names the node. New fills in Log and Changed.
 	Lease lease.Options
 	// Secrets reads the Secrets of the install namespace.
 	Secrets typedcorev1.SecretInterface
@@ -97,7 +97,8 @@ type Membership struct {
 
 // New returns the membership of opt. It starts nothing: Run does.
 func New(opt Options) *Membership {
-	opt.Lease.Log = opt.Log
+	wake := make(chan struct{}, 1)
+	opt.Lease.Log, opt.Lease.Changed = opt.Log, wake
 	if opt.joining == 0 {
 		opt.joining = joining
 	}
@@ -106,7 +107,7 @@ func New(opt Options) *Membership {
 	}
 	m := &Membership{
 		Options: opt, leases: lease.New(opt.Lease),
-		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), inbox: make(chan Message, inboxSize),
+		changed: make(chan struct{}, 1), wake: wake, inbox: make(chan Message, inboxSize),
 		published: make(chan struct{}), recollect: make(chan struct{}), moved: make(chan struct{}, 1), mode: leaseMode{limit: opt.joining, alone: !opt.Bind.IsValid()},
 	}
 	if !m.mode.alone {
@@ -137,14 +138,7 @@ func (m *Membership) keepLeases(ctx context.Context) error {
 // follow updates Peers when a source changes or when time changes the result.
 func (m *Membership) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
-		timer := time.NewTimer(time.Until(m.update()))
-		select {
-		case <-ctx.Done():
-		case <-m.leases.Changed():
-		case <-m.wake:
-		case <-timer.C:
-		}
-		timer.Stop()
+		backoff.Wait(ctx, time.Until(m.update()), m.wake)
 	}
 	return nil
 }
