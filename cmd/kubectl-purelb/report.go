@@ -17,8 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"purelb.io/purelb/internal/buildinfo"
 	"purelb.io/purelb/internal/explain"
@@ -155,13 +156,11 @@ func objectsOf(w explain.World, redact *redactor) ([]byte, error) {
 	}
 	redact.objects(trees)
 	var all bytes.Buffer
+	var documents printers.YAMLPrinter
 	for _, tree := range trees {
-		text, err := yaml.Marshal(tree)
-		if err != nil {
+		if err := documents.PrintObj(&unstructured.Unstructured{Object: tree}, &all); err != nil {
 			return nil, err
 		}
-		all.WriteString("---\n")
-		all.Write(text)
 	}
 	return all.Bytes(), nil
 }

@@ -103,20 +103,19 @@ func (ts Transfers) Together() (all [][]*Transfer) {
 	taken := map[*Transfer]bool{}
 	for i := range ts.Services {
 		first := &ts.Services[i]
+		if first.State != Ready || taken[first] {
+			continue
+		}
 		var together []*Transfer
 		for j := range ts.Services {
 			other := &ts.Services[j]
 			shares := slices.ContainsFunc(other.IPs, func(ip string) bool { return slices.Contains(first.IPs, ip) })
-			if first.State == Ready && other.State == Ready && !taken[first] && !taken[other] && (i == j || shares && !other.renumbered) {
+			if other.State == Ready && !taken[other] && (other == first || shares && !other.renumbered) {
 				together = append(together, other)
+				taken[other] = true
 			}
 		}
-		for _, t := range together {
-			taken[t] = true
-		}
-		if len(together) > 0 {
-			all = append(all, together)
-		}
+		all = append(all, together)
 	}
 	return all
 }
