@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestAfterAPausePacketsAreReadBeforeTimers(t *testing.T) {
@@ -88,9 +90,7 @@ func TestOnlyPacketsOfTheNeighborCount(t *testing.T) {
 				p.pass(2 * ms)
 				before := status(p.here, right)
 				b, err := control{state: AdminDown, multiplier: 3, mine: 5, yours: before.Discriminator}.encode()
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				a := arrival{from: p.right.addr, to: p.left.addr, link: "eth0", hops: 255, packet: b}
 				tt.change(&a)
 				p.left.arrive(a)
@@ -112,9 +112,7 @@ func TestInterfacesDistinguishLinkLocalNeighbors(t *testing.T) {
 		time.Sleep(ms)
 		synctest.Wait()
 		b, err := control{state: Down, multiplier: 3, mine: 5, desiredMinTx: time.Second}.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		n.arrive(arrival{from: netip.MustParseAddr("fe80::2"), to: n.addr, link: "eth1", hops: 255, packet: b})
 		synctest.Wait()
 		var got []string

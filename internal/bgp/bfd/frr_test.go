@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // lab is this node on a link with an FRR router.
@@ -69,9 +70,7 @@ func to(peer string, every time.Duration, multiplier uint8) Session {
 
 func set(t testing.TB, e *Engine, sessions ...Session) {
 	t.Helper()
-	if err := e.Set(t.Context(), sessions); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, e.Set(t.Context(), sessions))
 }
 
 func status(e *Engine, peer string) Status {
@@ -289,9 +288,7 @@ func TestPortsAreOpenOnlyWithSessions(t *testing.T) {
 		}
 	}
 	conn, err := net.ListenPacket("udp4", ":3784")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := e.Set(t.Context(), []Session{to("127.0.0.2", time.Second, 3)}); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("while another process has the port, the error is %v", err)
 	}

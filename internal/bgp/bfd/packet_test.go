@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // valid is a packet with a poll of an FRR session that is Up.
@@ -15,9 +17,7 @@ const valid = "20e00318 00000002 00000001 000493e0 00030d40 0000c350"
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return b
 }
 
@@ -65,9 +65,7 @@ func TestDecodeReadsAllFields(t *testing.T) {
 		},
 	} {
 		got, err := decode(unhex(t, packet))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(control{})); diff != "" {
 			t.Errorf("%s:\n%s", packet, diff)
 		}

@@ -20,9 +20,7 @@ import (
 func advertising(t *testing.T, bgp string, services ...ServiceFacts) Input {
 	t.Helper()
 	var of v2.RouteAttributes
-	if err := yaml.UnmarshalStrict([]byte(bgp), &of); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.UnmarshalStrict([]byte(bgp), &of))
 	neighbor := func(address string) bgpv1.Neighbor {
 		return bgpv1.Neighbor{Config: bgpv1.NeighborConfig{NeighborAddress: address}}
 	}

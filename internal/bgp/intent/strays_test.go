@@ -18,9 +18,7 @@ import (
 
 func groupSaying(t *testing.T, bgp string) v2.ServiceGroup {
 	var of v2.RouteAttributes
-	if err := yaml.UnmarshalStrict([]byte(bgp), &of); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.UnmarshalStrict([]byte(bgp), &of))
 	return v2.ServiceGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "web"},
 		Spec: v2.ServiceGroupSpec{BGP: &of, Remote: &v2.RemoteSpec{Pools: v2.Pools{

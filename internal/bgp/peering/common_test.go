@@ -16,14 +16,13 @@ import (
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func named(t *testing.T, name, spec string) bgpv1.BGPConfiguration {
 	t.Helper()
 	c := bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 3}}
-	if err := yaml.UnmarshalStrict([]byte(spec), &c.Spec); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.UnmarshalStrict([]byte(spec), &c.Spec))
 	return c
 }
 

@@ -15,6 +15,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -183,13 +184,9 @@ func TestWhichChangesMakeTheStatusDiffer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			before := peering.NodeStatus(base(t), bgpv1.BGPNodeStatusStatus{})
 			text, err := json.Marshal(before)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			var read bgpv1.BGPNodeStatusStatus
-			if err := json.Unmarshal(text, &read); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, json.Unmarshal(text, &read))
 			r := base(t)
 			tt.change(&r)
 			after := peering.NodeStatus(r, read)

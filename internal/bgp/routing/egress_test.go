@@ -13,6 +13,7 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/rtnetlink"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func address(text string) netip.Addr { return netip.MustParseAddr(text) }
@@ -136,9 +137,7 @@ func (s space) service(t testing.TB, name, prefix string) {
 	t.Helper()
 	k := s.kernel(t)
 	l, _, err := k.link(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	p := netip.MustParsePrefix(prefix)
 	body := make([]byte, unix.SizeofIfAddrmsg)
 	body[0], body[1], body[2] = rtnetlink.Family(p.Addr()), uint8(p.Bits()), unix.IFA_F_NODAD
@@ -146,9 +145,7 @@ func (s space) service(t testing.TB, name, prefix string) {
 	req := rtnetlink.NewRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, body)
 	req.Add(unix.IFA_LOCAL, p.Addr().AsSlice())
 	req.Add(ifaProto, []byte{addr.Mark})
-	if err := k.route.Do(t.Context(), req); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, k.route.Do(t.Context(), req))
 }
 
 // drain discards the signals of earlier changes until none arrives for a while.

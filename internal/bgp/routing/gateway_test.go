@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	families "purelb.io/purelb/internal/addr"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // TestTheDefaultGateway adds routes one after another, and reads the gateways each time.
@@ -64,9 +65,7 @@ func TestGatewaysFollowTheRouterPreference(t *testing.T) {
 			hops: []hop{{netip.MustParseAddr(a.gateway), 2}}}.request(unix.RTM_NEWROUTE, 0)
 		req.Add(unix.RTA_PREF, []byte{a.preference})
 		r, err := parseRoute(req.AppendTo(nil, 1)[unix.SizeofNlMsghdr:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		routes = append(routes, r)
 	}
 	all := gateways(routes, 186)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestWhichSolicitationsAreAnswered(t *testing.T) {
@@ -37,9 +38,7 @@ func TestWhichSolicitationsAreAnswered(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			message, err := hex.DecodeString(strings.ReplaceAll(tt.message, " ", ""))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if got := solicits(message, address(tt.from), tt.hopLimit); got != tt.want {
 				t.Errorf("the solicitation is answered: %v, want %v", got, tt.want)
 			}
@@ -146,9 +145,7 @@ func TestASolicitationIsAnsweredAtOnce(t *testing.T) {
 
 	k := other.kernel(t)
 	l, _, err := k.link(t.Context(), "eth0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var c *icmp
 	other.Do(func() {
 		if c, err = k.openICMP(t.Context(), l); err == nil {
@@ -156,9 +153,7 @@ func TestASolicitationIsAnsweredAtOnce(t *testing.T) {
 			err = c.send(allRouters, solicitation(l.mac))
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	// Advertisements to all nodes are sent every ten seconds. Only the answer to a solicitation is
 	// sent to one receiver.
 	want := fmt.Sprintf("%s > %s hop limit 255: 8600 ", from, to)
@@ -172,9 +167,7 @@ func (s space) neighborOf(t testing.TB, k *Kernel, link string) (found netip.Add
 		var ok bool
 		var err error
 		s.Do(func() { found, ok, err = k.LinkLocalNeighbor(t.Context(), link) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return ok
 	})
 	return found

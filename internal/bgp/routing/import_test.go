@@ -8,6 +8,7 @@ import (
 
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/rtnetlink"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // dummy adds a link like kube-lb0. It is a bridge without ports: it needs no duplicate address
@@ -196,9 +197,7 @@ func TestInterfacesShowTheirState(t *testing.T) {
 		link add svc1 type bridge
 		link add svc2 type bridge`)
 	got, err := s.kernel(t).Interfaces(t.Context(), []string{"svc?", "kube-lb0", "kube*", "eth*", "eno1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	equal(t, got, []peering.Interface{
 		{Name: "eno1"}, {Name: "eth*"}, {Name: "kube-lb0", Exists: true, Up: true},
 		{Name: "svc1", Exists: true}, {Name: "svc2", Exists: true},

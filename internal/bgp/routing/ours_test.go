@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestALaterProcessRemovesRoutesOfAnEarlierOne(t *testing.T) {
@@ -26,9 +28,7 @@ func TestALaterProcessRemovesRoutesOfAnEarlierOne(t *testing.T) {
 	program(t, first, earlier...)
 	equal(t, strings.Count(s.IP("route show table all"), ourMark), len(earlier))
 	before := s.table(t, "all")
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, first.Close())
 	later := s.kernel(t)
 	if problems, err := later.Program(t.Context(), nil, true); err != nil || len(problems) > 0 {
 		t.Error(err, show(problems))
@@ -83,9 +83,7 @@ func TestASecondSpeakerLeavesTheRoutesOfTheFirstAlone(t *testing.T) {
 	}
 	equal(t, s.table(t, "254"), before)
 
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, first.Close())
 	program(t, second, own)
 	equal(t, s.table(t, "254"), strings.ReplaceAll(before, "198.51.100.0", "198.51.101.0"))
 }
@@ -96,9 +94,7 @@ func TestARouteThatAnotherProgramAddsMeanwhileStays(t *testing.T) {
 	s := router(t)
 	k := s.kernel(t)
 	targets, _, err := k.targets(t.Context(), []Route{learned("198.51.100.0/24", "192.0.2.254"), learned("2001:db8:f::/64", "2001:db8::fe")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	changes, _, _ := difference(targets, nil)
 	s.IP(`route add 198.51.100.0/24 via 192.0.2.253 metric 20
 		-6 route add 2001:db8:f::/64 via 2001:db8::fd metric 20`)

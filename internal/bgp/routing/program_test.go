@@ -12,6 +12,7 @@ import (
 
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/rtnetlink"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 const bgp = 186
@@ -82,9 +83,7 @@ func (s space) table(t testing.TB, table string) string {
 func program(t testing.TB, k *Kernel, wanted ...Route) []peering.Exported {
 	t.Helper()
 	exported, err := k.Program(t.Context(), wanted, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return unlike(exported)
 }
 

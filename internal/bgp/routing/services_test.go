@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestServiceAddressesAreNeverTheNodesOwn(t *testing.T) {
@@ -16,9 +18,7 @@ func TestServiceAddressesAreNeverTheNodesOwn(t *testing.T) {
 		addr add 192.0.2.2/24 dev eth0`)
 	read := func() string {
 		services, err := k.ServiceAddresses(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return fmt.Sprint(slices.SortedFunc(maps.Keys(services), netip.Addr.Compare))
 	}
 	if got := read(); got != "[]" {
