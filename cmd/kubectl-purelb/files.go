@@ -188,8 +188,8 @@ func (f *inventory) missing() {
 // newest sets the time of w to the time of its newest Lease, because files show a past state.
 func newest(w *explain.World) {
 	for _, o := range w.Leases {
-		if t := o.Spec.RenewTime; t != nil && t.After(w.Now) {
-			w.Now = t.Time
+		if t := renewal(o); t.After(w.Now) {
+			w.Now = t
 		}
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
-	v1 "purelb.io/purelb/api/purelb/v1"
 	v2 "purelb.io/purelb/api/purelb/v2"
 	"purelb.io/purelb/internal/explain"
 	"purelb.io/purelb/internal/nodes/lease"
@@ -153,7 +152,7 @@ func (l *loader) object(place explain.Origin, text []byte, found bool) {
 		return // Only "helm test" creates it, for a short time.
 	}
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.Group == groupOf(h.APIVersion) && k.Kind == h.Kind })
-	if i < 0 || h.APIVersion == "" || !served(h.APIVersion) {
+	if i < 0 || h.APIVersion == "" || !served(h.TypeMeta) {
 		l.unknown(place, h)
 		return
 	}
@@ -211,16 +210,17 @@ func (l *loader) guess(o explain.Object, field, what string) {
 	l.w.Guesses = append(l.w.Guesses, explain.Guess{Object: o, Field: field, What: field + " is missing; " + what})
 }
 
-// served reports whether an API server with PureLB's definitions accepts objects of apiVersion.
-func served(apiVersion string) bool {
-	switch groupOf(apiVersion) {
-	case v2.GroupVersion.Group:
-		return slices.Contains([]string{v1.GroupVersion.String(), v2.GroupVersion.String()}, apiVersion)
-	case bgpv1.GroupVersion.Group:
-		return apiVersion == bgpv1.GroupVersion.String()
+// served reports whether an API server with PureLB's definitions accepts objects of this type.
+func served(t metav1.TypeMeta) bool {
+	if !ofPureLB(t.APIVersion) {
+		return true
 	}
-	return true
+	_, defined := definitions()[t.APIVersion+" "+t.Kind]
+	return defined
 }
+
+// ofPureLB reports whether apiVersion is that of custom resources of PureLB.
+func ofPureLB(apiVersion string) bool { return strings.Contains(groupOf(apiVersion), "purelb.io") }
 
 // typed returns item. If item has no type, it gets the type that list implies: the API server
 // omits the types of items in a list of one kind.
@@ -246,7 +246,7 @@ func (l *loader) unknown(place explain.Origin, h head) {
 			`leave it out, or give the output of "helm template" or "kubectl kustomize" in place of their sources`})
 		return
 	}
-	if group := groupOf(h.APIVersion); group == v2.GroupVersion.Group || group == bgpv1.GroupVersion.Group || group == "purelb" {
+	if ofPureLB(h.APIVersion) || groupOf(h.APIVersion) == "purelb" {
 		l.w.Mistakes = append(l.w.Mistakes, explain.Mistake{Place: place.At(""), Message: fmt.Sprintf(
 			"PureLB has no objects of apiVersion %q and kind %q; it has ServiceGroup and LBNodeAgent of %s and v1, and BGPConfiguration and BGPNodeStatus of %s",
 			h.APIVersion, h.Kind, v2.GroupVersion, bgpv1.GroupVersion)})

@@ -78,7 +78,7 @@ func (l *loader) defined(p *pending, o explain.Object) error {
 	if l.judges {
 		l.judgeName(o, p.Metadata)
 	}
-	if !strings.Contains(groupOf(p.APIVersion), "purelb.io") {
+	if !ofPureLB(p.APIVersion) {
 		return nil
 	}
 	d := definitions()[p.APIVersion+" "+p.Kind]

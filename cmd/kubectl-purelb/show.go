@@ -66,9 +66,8 @@ left out; -n selects a namespace. With --problems the exit code is 1 if there ar
 }
 
 func newElection(o *options) *cobra.Command {
-	var node, drain string
-	var check bool
-	cmd := o.answering(&cobra.Command{
+	var drain string
+	cmd := o.checking(&cobra.Command{
 		Use: "election", Short: "Show which nodes can announce local addresses, and which do", Args: noArguments,
 		Long: `Show which nodes can announce local addresses, and which do, by the Leases of their agents.
 Agents hear of each other by gossip, and learn within a second of what the Leases show
@@ -76,14 +75,25 @@ minutes later.`,
 		Example: `  kubectl purelb election
   kubectl purelb election --check
   kubectl purelb election --simulate-drain node-1`,
-	}, func(w explain.World, _ []string) (answer, bool, error) {
+	}, func(w explain.World, node string) (answer, []string, error) {
 		e, err := explain.ElectionOf(w, node, drain)
-		return e, check && len(e.Problems) > 0, err
+		return e, e.Problems, err
 	})
-	cmd.Flags().StringVar(&node, "node", "", "Only this node")
 	cmd.Flags().StringVar(&drain, "simulate-drain", "", "Show where the addresses of this node would go")
-	cmd.Flags().BoolVar(&check, "check", false, "Exit with 1 if there are problems")
 	return cmd
+}
+
+// checking completes cmd, which answers about all nodes or, with --node, about one. With --check it fails if there
+// are problems.
+func (o *options) checking(cmd *cobra.Command, ask func(w explain.World, node string) (a answer, problems []string, err error)) *cobra.Command {
+	var node string
+	var check bool
+	cmd.Flags().StringVar(&node, "node", "", "Only this node")
+	cmd.Flags().BoolVar(&check, "check", false, "Exit with 1 if there are problems")
+	return o.answering(cmd, func(w explain.World, _ []string) (answer, bool, error) {
+		a, problems, err := ask(w, node)
+		return a, check && len(problems) > 0, err
+	})
 }
 
 // byNamespace adds the flag that shows all namespaces in spite of -n.
@@ -112,47 +122,38 @@ func newBGP(o *options) *cobra.Command {
 }
 
 func newSessions(o *options) *cobra.Command {
-	var node string
-	var check bool
-	cmd := o.answering(&cobra.Command{
+	return o.checking(&cobra.Command{
 		Use: "sessions", Short: "List the BGP sessions of all nodes", Args: noArguments,
 		Example: `  kubectl purelb bgp sessions
   kubectl purelb bgp sessions --check
   kubectl purelb bgp sessions --node node-1 -o json`,
-	}, func(w explain.World, _ []string) (answer, bool, error) {
+	}, func(w explain.World, node string) (answer, []string, error) {
 		s, err := explain.SessionsOf(w, node)
-		return s, check && len(s.Problems) > 0, err
+		return s, s.Problems, err
 	})
-	cmd.Flags().StringVar(&node, "node", "", "Only this node")
-	cmd.Flags().BoolVar(&check, "check", false, "Exit with 1 if there are problems")
-	return cmd
 }
 
 func newDataplane(o *options) *cobra.Command {
-	var f explain.DataplaneFilter
-	var importOnly, exportOnly, check bool
+	var importOnly, exportOnly bool
 	var vrf string
-	cmd := o.answering(&cobra.Command{
+	cmd := o.checking(&cobra.Command{
 		Use: "dataplane", Short: "Show which addresses nodes announce by BGP, and which routes they have learned", Args: noArguments,
 		Long: `Show which addresses nodes announce by BGP, to whom, and for which Services, and which
 routes they have learned and put into their routing tables.`,
 		Example: `  kubectl purelb bgp dataplane
   kubectl purelb bgp dataplane --check --import-only
   kubectl purelb bgp dataplane --node node-1`,
-	}, func(w explain.World, _ []string) (answer, bool, error) {
+	}, func(w explain.World, node string) (answer, []string, error) {
 		if importOnly && exportOnly {
-			return nil, false, errors.New("--import-only and --export-only leave nothing to show; use one of them")
+			return nil, nil, errors.New("--import-only and --export-only leave nothing to show; use one of them")
 		}
-		f.NoImports, f.NoExports = exportOnly || vrf != "", importOnly
-		d, err := explain.DataplaneOf(w, f)
-		return d, check && len(d.Problems) > 0, err
+		d, err := explain.DataplaneOf(w, explain.DataplaneFilter{Node: node, NoImports: exportOnly || vrf != "", NoExports: importOnly})
+		return d, d.Problems, err
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&f.Node, "node", "", "Only this node")
 	flags.StringVar(&vrf, "vrf", "", "Only what is announced in this VRF: nothing, because VRFs are not supported")
 	flags.BoolVar(&importOnly, "import-only", false, "Only what nodes announce")
 	flags.BoolVar(&exportOnly, "export-only", false, "Only what nodes have learned")
-	flags.BoolVar(&check, "check", false, "Exit with 1 if there are problems")
 	return cmd
 }
 
