@@ -44,14 +44,17 @@ func (o *options) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	clock := &serverClock{}
-	c, err := newClient(cfg, clock)
-	if err != nil {
-		return nil, err
-	}
+	cfg.QPS = -1 // Each command limits its requests itself; the default of five a second is too slow.
+	cfg.WarningHandler = rest.NoWarnings{}
 	pods, err := newPods(cfg)
 	if err != nil {
 		return nil, err
+	}
+	clock := &serverClock{} // It does not hear pods, which answer with the times of their nodes.
+	cfg.Wrap(clock.wrap)
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme(), Mapper: mapper()}) // The mapper needs no discovery.
+	if err != nil {
+		return nil, fmt.Errorf("make the client: %w", err)
 	}
 	return &reader{WithWatch: c, serverClock: clock, pods: pods, asked: o, namespace: o.purelb}, nil
 }
@@ -269,19 +272,6 @@ func (r *reader) readMore(ctx context.Context, w *explain.World) {
 	}
 }
 
-// newClient returns a client that needs no discovery. clock reads the time from each response.
-func newClient(cfg *rest.Config, clock *serverClock) (client.WithWatch, error) {
-	cfg = rest.CopyConfig(cfg)
-	cfg.QPS = -1
-	cfg.WarningHandler = rest.NoWarnings{}
-	cfg.Wrap(clock.wrap)
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme(), Mapper: mapper()})
-	if err != nil {
-		return nil, fmt.Errorf("make the client: %w", err)
-	}
-	return c, nil
-}
-
 // ofNodes returns the Leases of agents.
 func ofNodes(all []coordinationv1.Lease) []coordinationv1.Lease {
 	return slices.DeleteFunc(slices.Clone(all), func(o coordinationv1.Lease) bool { return !strings.HasPrefix(o.Name, lease.Prefix) })
@@ -301,14 +291,4 @@ func kubernetesIPs(ctx context.Context, c client.Client) []netip.Addr {
 		}
 	}
 	return ips
-}
-
-// now returns the time of the API server, or of this machine if no response had a time.
-func (c *serverClock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.said.IsZero() {
-		return time.Now()
-	}
-	return c.said
 }

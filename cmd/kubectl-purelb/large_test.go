@@ -132,7 +132,7 @@ func TestAProbeOfALargeClusterAsksAllAgents(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	pods, err := newPods(&rest.Config{Host: server.URL})
+	pods, err := newPods(&rest.Config{Host: server.URL, QPS: -1})
 	expect.NoError(t, err)
 	answers, err := (&reader{pods: pods, namespace: installNamespace}).probe(t.Context(), ip, nil)
 	if err != nil || len(answers) != manyNodes {

@@ -59,7 +59,6 @@ is 1 if the wire is not as it should be, or if nothing is known of it.`,
 func newPods(config *rest.Config) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = "application/json" // as agents read and write
-	config.QPS = -1                         // All requests are limited by their users; the default of five a second is too slow.
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the client: %w", err)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -94,10 +94,7 @@ func hopeless(err error) bool {
 
 // serverClock reads the time from the responses of the API server. Leases expire by that time: the
 // clock of the user's machine may be wrong by more than the duration of a Lease.
-type serverClock struct {
-	mu   sync.Mutex
-	said time.Time
-}
+type serverClock struct{ said atomic.Pointer[time.Time] }
 
 func (c *serverClock) wrap(next http.RoundTripper) http.RoundTripper {
 	return listener{c, next}
@@ -113,10 +110,16 @@ func (l listener) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := l.next.RoundTrip(r)
 	if err == nil {
 		if t, wrong := http.ParseTime(answer.Header.Get("Date")); wrong == nil {
-			l.mu.Lock()
-			l.said = t
-			l.mu.Unlock()
+			l.said.Store(&t)
 		}
 	}
 	return answer, err
+}
+
+// now returns the time of the API server, or of this machine if no response had a time.
+func (c *serverClock) now() time.Time {
+	if t := c.said.Load(); t != nil {
+		return *t
+	}
+	return time.Now()
 }
