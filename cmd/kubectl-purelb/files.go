@@ -49,8 +49,9 @@ func (o *options) readFiles() (explain.World, error) {
 	if err != nil {
 		return explain.World{}, err
 	}
-	l := newLoader(o.purelb)
-	l.judges = o.judges
+	l := &loader{judges: o.judges}
+	l.w.Namespace = o.purelb
+	l.w.Origins = map[explain.Object]explain.Origin{}
 	var errs []error
 	for _, d := range docs {
 		errs = append(errs, l.read(d))

@@ -25,6 +25,7 @@ import (
 
 // loader collects the objects of documents.
 type loader struct {
+	// w has the namespace of PureLB, unless find is to find it.
 	w inventory
 	// pending are the objects to read, in their order.
 	pending []pending
@@ -40,14 +41,6 @@ type pending struct {
 	place explain.Origin
 	text  []byte
 	kind  kind
-}
-
-// newLoader returns a loader for PureLB in namespace. If it is "", find finds it.
-func newLoader(namespace string) *loader {
-	l := &loader{}
-	l.w.Namespace = namespace
-	l.w.Origins = map[explain.Object]explain.Origin{}
-	return l
 }
 
 // world reads the pending objects, and returns the result.

@@ -44,24 +44,15 @@ func (r *reader) ask(ctx context.Context, f *inventory) ([]explain.Unread, error
 // unreadable returns the error of a reading in which every list failed, and says what to do. All
 // errors usually have the same cause.
 func unreadable(errs []error) error {
-	switch other := firstOther(errs); {
-	case other == nil:
+	i := slices.IndexFunc(errs, func(err error) bool { return !apierrors.IsForbidden(err) && !unserved(err) })
+	switch {
+	case i < 0:
 		return fmt.Errorf("you have none of the rights that the answer needs; ask an administrator to bind the ClusterRole purelb-viewer to you: %w", errs[0])
-	case apierrors.IsUnauthorized(other):
-		return fmt.Errorf("read the cluster: the API server does not accept your credentials; log in again, or choose another user with --user or --context: %w", other)
+	case apierrors.IsUnauthorized(errs[i]):
+		return fmt.Errorf("read the cluster: the API server does not accept your credentials; log in again, or choose another user with --user or --context: %w", errs[i])
 	default:
-		return fmt.Errorf("read the cluster: %w; \"kubectl cluster-info\" tests the connection", other)
+		return fmt.Errorf("read the cluster: %w; \"kubectl cluster-info\" tests the connection", errs[i])
 	}
-}
-
-// firstOther returns the first error that is not about a right or an unknown kind.
-func firstOther(errs []error) error {
-	for _, err := range errs {
-		if err != nil && !apierrors.IsForbidden(err) && !unserved(err) {
-			return err
-		}
-	}
-	return nil
 }
 
 // unserved reports whether the API server does not serve the requested kind.
