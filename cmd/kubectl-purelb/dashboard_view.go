@@ -211,7 +211,7 @@ func (s *screen) fill() tea.Cmd {
 		t.Rows = append(t.Rows, cells)
 	}
 	var text strings.Builder
-	_ = printTable(&text, t) // a Builder has no errors
+	printTable(&text, t)
 	lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 	s.head = lines[0]
 	items := []bubbles.Item{}

@@ -110,15 +110,13 @@ func printTables(to io.Writer, tables []explain.Table) error {
 		if i > 0 {
 			text.WriteByte('\n')
 		}
-		if err := printTable(&text, t); err != nil {
-			return err
-		}
+		printTable(&text, t)
 	}
 	_, err := io.WriteString(to, text.String())
 	return err
 }
 
-func printTable(to io.Writer, t explain.Table) error {
+func printTable(to *strings.Builder, t explain.Table) {
 	if t.Title != "" {
 		fmt.Fprintln(to, t.Title)
 	}
@@ -131,9 +129,7 @@ func printTable(to io.Writer, t explain.Table) error {
 			}
 			fmt.Fprintln(w, strings.Join(row, "\t"))
 		}
-		if err := w.Flush(); err != nil {
-			return err
-		}
+		_ = w.Flush() // A Builder has no errors.
 		for line := range strings.Lines(columns.String()) {
 			fmt.Fprintln(to, strings.TrimRight(line, " \n"))
 		}
@@ -141,7 +137,6 @@ func printTable(to io.Writer, t explain.Table) error {
 	for _, line := range t.Lines {
 		fmt.Fprintln(to, plain(line))
 	}
-	return nil
 }
 
 // plain returns text without control characters. Users write parts of text into annotations. Those
