@@ -52,8 +52,7 @@ func TestAServiceThatMovesInKeepsItsAddressBesideAWaiter(t *testing.T) {
 }
 
 func TestAnAdoptedServiceKeepsItsStatus(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	theirs := w.theirs("theirs", "192.0.2.2")
 	w.patchStatus(theirs, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.2","ipMode":"VIP","ports":[{"port":80,"protocol":"TCP"}]},{"hostname":"lb.example.com"}]}}}`)
 	before := fetch(w, theirs).Status.LoadBalancer
@@ -78,8 +77,7 @@ func TestAnAdoptedServiceKeepsItsStatus(t *testing.T) {
 }
 
 func TestAdoptionIsRefusedUntilItIsSafe(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	outside, taken := w.theirs("outside", "203.0.113.5"), balancer("taken")
 	w.allocator()
 	ours := w.allocate(balancer("ours"), "192.0.2.1")
@@ -104,8 +102,7 @@ func TestAdoptionIsRefusedUntilItIsSafe(t *testing.T) {
 
 // PureLB 0.17 wrote a brand and the group, and served such Services whatever the default announcer was.
 func TestServicesOfTheFirstVersionsStayWithAnotherDefaultAnnouncer(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	mine := balancer("mine", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedFrom, "default"))
 	strange := balancer("strange", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedFrom, "default"))
 	w.create(mine, strange)
@@ -118,8 +115,7 @@ func TestServicesOfTheFirstVersionsStayWithAnotherDefaultAnnouncer(t *testing.T)
 }
 
 func TestAServiceThatIsLeftToAnotherSaysSo(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	before, later := w.theirs("before", "203.0.113.5"), balancer("later", annotated(service.AnnotationLeave, "true"))
 	w.create(later)
 	w.gives(later, "203.0.113.6")
@@ -133,9 +129,7 @@ func TestAServiceThatIsLeftToAnotherSaysSo(t *testing.T) {
 }
 
 func TestAnnotationsThatMeanNothingAreNamedOnce(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	r := w.allocator()
+	w, r := smallWorld(t)
 	svc := w.allocate(balancer("svc", annotated("metallb.io/loadBalancerIPs", "192.0.2.2")), "192.0.2.1")
 	w.says(svc, "True", "Allocated", "metallb.io/loadBalancerIPs is not read; use purelb.io/addresses")
 	w.hasEvent(svc, "ConfigurationWarning", "metallb.io/loadBalancerIPs is not read")

@@ -10,8 +10,7 @@ import (
 // A watch that begins while the API server is away backs off, and notices the API server's return
 // late. So all watches must begin after the API server has answered.
 func TestNoWatchBeginsBeforeTheAPIServerAnswers(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	var mu sync.Mutex
 	var probes int
 	var early []string

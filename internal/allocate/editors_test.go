@@ -167,10 +167,8 @@ func TestAReevaluationInAManifestEndsSoon(t *testing.T) {
 }
 
 func TestRemovedAddressesOfOthersAreNamedOnce(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	class := service.ClassV2
-	svc := balancer("svc", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class })
+	w := idleWorld(t)
+	svc := balancer("svc", ofClass(service.ClassV2))
 	w.create(svc)
 	w.gives(svc, "203.0.113.9")
 	w.allocator()
@@ -180,9 +178,7 @@ func TestRemovedAddressesOfOthersAreNamedOnce(t *testing.T) {
 
 // The program that would remove the finalizer is gone.
 func TestAServiceThatDiesForEverIsNamed(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	w.allocator()
+	w, _ := smallWorld(t)
 	dying := w.allocate(balancer("dying", func(svc *corev1.Service) { svc.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"} }), "192.0.2.1")
 	waiter := balancer("waiter", annotated(service.AnnotationAddresses, "192.0.2.1"))
 	w.create(waiter)

@@ -49,8 +49,7 @@ func TestFailedWriteIsRetriedWithTheSameAddress(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t)
-			w.create(w.small("default"))
+			w := idleWorld(t)
 			var failures atomic.Int32
 			w.between(func(req *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 				if allocates(req, "unlucky") && failures.Add(1) <= 3 {

@@ -1,25 +1,15 @@
 package allocate
 
 import (
-	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/service"
 )
-
-// nothing is a reader that finds no object.
-type nothing struct{ client.Reader }
-
-func (nothing) Get(_ context.Context, name client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
-	return apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, name.Name)
-}
 
 func TestRecreatedServiceInheritsNothing(t *testing.T) {
 	incarnation := func(uid types.UID, group string) *corev1.Service {
@@ -33,11 +23,11 @@ func TestRecreatedServiceInheritsNothing(t *testing.T) {
 		want         string
 	}{
 		{"the cache has both events", reader{svc: second}, reader{svc: second}, false, "198.51.100.1"},
-		{"the cache has only the deletion of the first", nothing{}, reader{svc: second}, true, ""},
-		{"the first is gone", nothing{}, nothing{}, false, ""},
-		{"the second is gone, too", reader{svc: second}, nothing{}, true, "192.0.2.1"},
+		{"the cache has only the deletion of the first", reader{}, reader{svc: second}, true, ""},
+		{"the first is gone", reader{}, reader{}, false, ""},
+		{"the second is gone, too", reader{svc: second}, reader{}, true, "192.0.2.1"},
 		{"the cache has an older Service", reader{svc: second}, reader{svc: first}, true, "192.0.2.1"},
-		{"the cache does not have the Service yet", nothing{}, reader{svc: first}, true, "192.0.2.1"},
+		{"the cache does not have the Service yet", reader{}, reader{svc: first}, true, "192.0.2.1"},
 		{"it is the same Service", reader{svc: first}, reader{svc: first}, false, "192.0.2.1"},
 	}
 	for _, tt := range tests {
@@ -59,7 +49,7 @@ func TestReleaseIsRepeatedAfterConflict(t *testing.T) {
 	})
 	p := &fakeWriter{svc: cluster.DeepCopy()}
 	p.svc.ResourceVersion = "2" // another program wrote it after the read
-	loop := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(nothing{}, reader{svc: cluster}, p)
+	loop := newFixture(t, group(t, "default", "192.0.2.1-192.0.2.9")).loop(reader{}, reader{svc: cluster}, p)
 	if result, err := loop.Reconcile(t.Context(), named(cluster)); err != nil || result != later {
 		t.Errorf("after the conflict: %+v, %v; want another try", result, err)
 	}

@@ -12,8 +12,7 @@ import (
 )
 
 func TestGossipKeyIsRandomAndMadeOnce(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	start := func(name string) (*running, *corev1.Secret) {
 		r := w.allocator(func(o *allocate.Options) { o.GossipSecret = name })
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}

@@ -23,6 +23,15 @@ func (w *world) edge(name string) *v2.ServiceGroup {
 	return g
 }
 
+// edgeWorld is a world with such a group and a running allocator.
+func edgeWorld(t testing.TB) (*world, *v2.ServiceGroup, *running) {
+	t.Helper()
+	w := newWorld(t)
+	edge := w.edge("edge")
+	w.create(edge)
+	return w, edge, w.allocator()
+}
+
 // kept waits until g has the finalizer, or has it no longer.
 func (w *world) kept(g *v2.ServiceGroup, want bool) {
 	w.Helper()
@@ -85,10 +94,7 @@ func TestADeletedGroupStaysForAddressesThatItHadEarlier(t *testing.T) {
 		"refused": `{"spec":{"remote":{"v6pools":[{"pool":"2001:db8::9-2001:db8::1","subnet":"2001:db8::/64"}]}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			edge := w.edge("edge")
-			w.create(edge)
-			w.allocator()
+			w, edge, _ := edgeWorld(t)
 			web := w.allocate(balancer("web", inGroup("edge")), "192.0.2.1")
 			w.kept(edge, true)
 			w.patch(edge, "%s", spoil)
@@ -119,10 +125,7 @@ func TestADeletedGroupMakesRoomForAnotherOneWithItsAddresses(t *testing.T) {
 
 // The group and its deletion are older than the allocator, as after a restore of a backup.
 func TestAnAllocatorThatStartsKeepsGroups(t *testing.T) {
-	w := newWorld(t)
-	edge := w.edge("edge")
-	w.create(edge)
-	r := w.allocator()
+	w, edge, r := edgeWorld(t)
 	web := w.allocate(balancer("web", inGroup("edge")), "192.0.2.1")
 	w.kept(edge, true)
 	r.stop()
@@ -152,4 +155,25 @@ func TestUninstallLeavesNoFinalizerOnGroups(t *testing.T) {
 	}
 	w.patch(edge, `{"metadata":{"finalizers":null}}`)
 	w.remove(edge)
+}
+
+// Another controller has the Service and its address.
+func TestADeletedGroupDoesNotStayForServicesOfOthers(t *testing.T) {
+	w, edge, _ := edgeWorld(t)
+	web := w.allocate(balancer("web", inGroup("edge")), "192.0.2.1")
+	w.kept(edge, true)
+	w.annotate(web, service.AnnotationLeave, "true")
+	w.remove(edge)
+	w.ends(edge)
+}
+
+// A Service keeps an address that its group no longer has, and then the group names no neighbors any more.
+func TestAStrayKeepsNoGroupThatNamesNobody(t *testing.T) {
+	w, edge, _ := edgeWorld(t)
+	web := w.allocate(balancer("web", inGroup("edge")), "192.0.2.1")
+	w.kept(edge, true)
+	w.patch(edge, "%s", `{"spec":{"remote":{"v4pools":[{"pool":"192.0.2.128/25","subnet":"192.0.2.0/24"}]}}}`)
+	w.patch(edge, "%s", `{"spec":{"bgp":null}}`)
+	w.kept(edge, false)
+	w.restricted(web, "")
 }

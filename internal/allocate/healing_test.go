@@ -83,15 +83,12 @@ func TestRefusalHealsWithItsCause(t *testing.T) {
 }
 
 func TestForeignServicesAreLeftAlone(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	apitest.EnsureNamespace(t, "other")
-	class := "example.com/lb"
 	var theirs []*corev1.Service
 	for i := range 3 {
-		svc := balancer(fmt.Sprintf("theirs-%d", i), inNamespace("other"))
+		svc := balancer(fmt.Sprintf("theirs-%d", i), inNamespace("other"), ofClass("example.com/lb"))
 		svc.Annotations = nil
-		svc.Spec.LoadBalancerClass = &class
 		w.create(svc)
 		if i > 0 { // two of them share an address of the other controller
 			w.patchStatus(svc, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`)

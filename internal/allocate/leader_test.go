@@ -22,8 +22,7 @@ import (
 )
 
 func TestStandbyTakesOverWhenTheLeaderStops(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	first := w.allocator(func(o *allocate.Options) { o.Identity = "first" })
 	a := w.allocate(balancer("a"), "192.0.2.1")
 	second := w.allocator(func(o *allocate.Options) { o.Identity = "second" })
@@ -55,8 +54,7 @@ func TestRestartInItsPodLeadsAtOnce(t *testing.T) {
 }
 
 func TestFurtherLoopWritesOnlyWhileLeading(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	var write client.Client
 	leads := make(chan struct{})
 	a := w.allocator(func(o *allocate.Options) {

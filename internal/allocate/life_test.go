@@ -78,18 +78,14 @@ func TestFamilyChangeKeepsTheOtherAddress(t *testing.T) {
 }
 
 func TestOnlyOurServicesGetAddresses(t *testing.T) {
-	class := func(name string) func(*corev1.Service) {
-		return func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &name }
-	}
 	for _, byDefault := range []bool{true, false} {
 		t.Run(fmt.Sprintf("default announcer %t", byDefault), func(t *testing.T) {
-			w := newWorld(t)
-			w.create(w.small("default"))
+			w := idleWorld(t)
 			w.allocator(func(o *allocate.Options) { o.Rules.ByDefault = byDefault })
-			without, foreign := balancer("without"), balancer("foreign", class("example.com/lb"))
+			without, foreign := balancer("without"), balancer("foreign", ofClass("example.com/lb"))
 			headless := balancer("headless", func(svc *corev1.Service) { svc.Spec.Type, svc.Spec.ClusterIP = "ClusterIP", "None" })
 			w.create(foreign, headless, without)
-			ours, alsoOurs := balancer("ours", class(service.ClassV1), ipv6), balancer("also-ours", class(service.ClassV2), ipv6)
+			ours, alsoOurs := balancer("ours", ofClass(service.ClassV1), ipv6), balancer("also-ours", ofClass(service.ClassV2), ipv6)
 			w.allocate(ours, "2001:db8::1")
 			w.allocate(alsoOurs, "2001:db8::2")
 			if byDefault {
@@ -265,8 +261,7 @@ func TestPolicyIsResetWhenASubnetAppears(t *testing.T) {
 }
 
 func TestSharingOfOlderReleasesIsKept(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	// Older releases let Services of all namespaces share an address, and did not check the
 	// ports when a Service was edited.
 	apitest.EnsureNamespace(t, "other")

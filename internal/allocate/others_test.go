@@ -61,8 +61,7 @@ func (w *world) bare(svc *corev1.Service) {
 }
 
 func TestAddressOfAFormerControllerIsNotTaken(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	back := balancer("back")
 	w.create(back)
 	w.gives(back, "203.0.113.77")
@@ -76,11 +75,9 @@ func TestAddressOfAFormerControllerIsNotTaken(t *testing.T) {
 }
 
 func TestLeftoversAreRemovedFromForeignServices(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
-	class := "example.com/lb"
+	w := idleWorld(t)
 	theirs := balancer("theirs", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationPoolType, "remote"),
-		annotated("example.com/keep", "this"), func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class })
+		annotated("example.com/keep", "this"), ofClass("example.com/lb"))
 	replaced := balancer("replaced", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedAddresses, "192.0.2.9"))
 	w.create(theirs, replaced)
 	w.gives(theirs, "203.0.113.78")
@@ -111,8 +108,7 @@ func TestDefaultAnnouncerChangeKeepsAddresses(t *testing.T) {
 }
 
 func TestServiceOfEarlierVersionKeepsItsAddress(t *testing.T) {
-	w := newWorld(t)
-	w.create(w.small("default"))
+	w := idleWorld(t)
 	svc := balancer("svc", annotated(service.AnnotationAllocatedBy, service.Brand), annotated(service.AnnotationAllocatedFrom, "default"))
 	w.create(svc)
 	w.patchStatus(svc, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.2","ipMode":"VIP"}]},"conditions":[{"type":"purelb.io/Allocated","status":"True",
@@ -184,9 +180,8 @@ func TestForeignStatusEntriesStay(t *testing.T) {
 
 func TestAddressOfTwoControllersIsReported(t *testing.T) {
 	w, _ := smallWorld(t)
-	ours, class := balancer("ours"), "example.com/lb"
+	ours, theirs := balancer("ours"), balancer("theirs", ofClass("example.com/lb"))
 	w.allocate(ours, "192.0.2.1")
-	theirs := balancer("theirs", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class })
 	w.create(theirs)
 	w.gives(theirs, "192.0.2.1")
 	w.says(ours, "False", "AddressConflict", saidClaimed)

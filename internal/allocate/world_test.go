@@ -58,11 +58,18 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// smallWorld is a world with a running allocator, and a group default of two addresses of each family.
-func smallWorld(t testing.TB) (*world, *running) {
+// idleWorld is a world with a group default of two addresses of each family, and without an allocator.
+func idleWorld(t testing.TB) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.create(w.small("default"))
+	return w
+}
+
+// smallWorld is an idleWorld with a running allocator.
+func smallWorld(t testing.TB) (*world, *running) {
+	t.Helper()
+	w := idleWorld(t)
 	return w, w.allocator()
 }
 
@@ -307,6 +314,10 @@ func annotated(name, value string) func(*corev1.Service) {
 }
 
 func inGroup(name string) func(*corev1.Service) { return annotated(service.AnnotationGroup, name) }
+
+func ofClass(name string) func(*corev1.Service) {
+	return func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &name }
+}
 
 func localPolicy(svc *corev1.Service) {
 	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
