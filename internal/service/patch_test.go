@@ -92,9 +92,12 @@ func TestReevaluateAnnotationIsRemoved(t *testing.T) {
 	}
 }
 
-func TestNoPatchOfADefault(t *testing.T) {
+func TestNoPatchWithoutAChange(t *testing.T) {
 	r := allocated("192.0.2.1", "2001:db8::1")
 	s := says(t, svc(), r, now)
+	if patch, err := r.Patch(s, now.Add(time.Hour)); patch != nil || err != nil {
+		t.Errorf("patch %s, error %v", patch, err)
+	}
 	s.Status.LoadBalancer.Ingress[0].IPMode = nil
 	if patch, _ := r.Patch(s, now.Add(time.Hour)); patch != nil {
 		t.Errorf("the patch changes an ipMode that is the default: %s", patch)
