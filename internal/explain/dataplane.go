@@ -142,7 +142,7 @@ func (d *Dataplane) addReferences(v *view, node string) {
 		}
 		to := v.routeTo(o, r)
 		d.CrossReference = append(d.CrossReference, to.CrossReference)
-		if len(to.missing) > 0 && !o.Idle && !(o.Narrow && len(to.AnnouncedBy) > 0) {
+		if narrowed := o.Narrow && len(to.AnnouncedBy) > 0; len(to.missing) > 0 && !o.Idle && !narrowed {
 			d.Problems = append(d.Problems, fmt.Sprintf("Service %s, %s: %s", o.Service, o.IP, strings.Join(atMost(1, to.missing, "and %d more nodes"), ", ")))
 		}
 	}

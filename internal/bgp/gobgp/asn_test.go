@@ -10,6 +10,7 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/bgp/routing"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // external returns a neighbor that may be in any AS but ours.
@@ -106,9 +107,7 @@ router bgp %d
   neighbor eth0 activate
 `, routerAS))
 	kernel, err := routing.New(slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {

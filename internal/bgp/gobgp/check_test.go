@@ -9,6 +9,7 @@ import (
 	"github.com/osrg/gobgp/v4/api"
 
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // Package peering decides on valid states only. Only the server finds out what this node lacks.
@@ -77,9 +78,7 @@ func TestAPanicOfGoBGPIsAnErrorOfEveryCall(t *testing.T) {
 	e := startEngine(slog.New(slog.DiscardHandler), newEvents(), usualPatience)
 	g := state().Global
 	g.Port = -1 // a broken server keeps its port
-	if err := e.start(g); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, e.start(g))
 	for range 2 {
 		err := e.call(func() error { return e.bgp.DeletePeer(t.Context(), &api.DeletePeerRequest{Interface: "eth0"}) })
 		if !errors.Is(err, ErrBroken) {

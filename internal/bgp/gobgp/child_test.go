@@ -18,6 +18,7 @@ import (
 	"purelb.io/purelb/internal/bgp/bfd"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // childVariable is an environment variable. With it the test binary is a speaker in a process of
@@ -130,25 +131,17 @@ func startSpeakerIn(t testing.TB, n *bgptest.Namespace, o orders) *speaker {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), childVariable+"=1")
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, n.Start(cmd))
 	s := &speaker{t: t, cmd: cmd, stdin: stdin}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
 	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := fmt.Fprintf(stdin, "%s\n", text); err != nil {
 		t.Fatal(err)
 	}
@@ -161,9 +154,7 @@ func startSpeakerIn(t testing.TB, n *bgptest.Namespace, o orders) *speaker {
 // kill ends the process as a crash does.
 func (s *speaker) kill() {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		s.t.Fatal(err)
-	}
+	expect.NoError(s.t, s.cmd.Process.Signal(syscall.SIGKILL))
 	_ = s.cmd.Wait()
 }
 

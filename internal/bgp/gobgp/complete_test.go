@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/bgp/peering"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestANeighborIsCompleteWhenItHasSentAllRoutes(t *testing.T) {
@@ -17,9 +18,7 @@ func TestANeighborIsCompleteWhenItHasSentAllRoutes(t *testing.T) {
 	for _, address := range []string{"192.0.2.2", "192.0.2.3"} {
 		neighborIs(t, s, address, "complete", func(n peering.NeighborStatus) bool { return n.Complete })
 	}
-	if err := s.Down(t.Context(), peer("192.0.2.2").Address); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Down(t.Context(), peer("192.0.2.2").Address))
 	neighborIs(t, s, "192.0.2.2", "incomplete", func(n peering.NeighborStatus) bool { return n.State != peering.Established && !n.Complete })
 	neighborIs(t, s, "192.0.2.2", "complete again", func(n peering.NeighborStatus) bool { return n.Complete })
 }

@@ -15,6 +15,7 @@ import (
 
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/bgp-tune.md")
@@ -165,9 +166,7 @@ func answers(n *bgptest.Namespace, t testing.TB, service netip.Addr) {
 	n.Do(func() {
 		conn, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(service, echoPort)))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	go func() {
 		for buffer := make([]byte, 16); ; {
@@ -347,18 +346,14 @@ func compareTable(t *testing.T, got string) {
 	t.Helper()
 	const file = "../../../docs/bgp-tune.md"
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	before, rest, begins := strings.Cut(string(text), tableBegins)
 	want, after, finishes := strings.Cut(rest, tableEnds)
 	if !begins || !finishes {
 		t.Fatalf("%s has no place for the table:\n%s", file, got)
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(before+tableBegins+got+tableEnds+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(file, []byte(before+tableBegins+got+tableEnds+after), 0o644))
 		return
 	}
 	if measured.ReplaceAllString(got, " ") != measured.ReplaceAllString(want, " ") {

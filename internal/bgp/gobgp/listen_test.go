@@ -9,6 +9,7 @@ import (
 
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestTheServerListensAtAnAddressWhenTheNodeHasIt(t *testing.T) {
@@ -49,9 +50,7 @@ func restarted(t *testing.T, s *Server, wanted peering.State) *Server {
 	if _, err := s.Apply(t.Context(), wanted, false); !errors.Is(err, ErrRestart) {
 		t.Errorf("the error is %v, want ErrRestart", err)
 	}
-	if err := s.Stop(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Stop(t.Context(), true))
 	return newServer(t)
 }
 
@@ -95,9 +94,7 @@ func TestARefusedGlobalKeepsTheRunningServer(t *testing.T) {
 func TestANodeWhosePortIsInUseOpensItsSessions(t *testing.T) {
 	w := newWorld(t)
 	taken, err := net.Listen("tcp", ":179")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer taken.Close()
 	go func() { // as a program that does not know the router
 		for conn, err := taken.Accept(); err == nil; conn, err = taken.Accept() {

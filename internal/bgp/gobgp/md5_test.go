@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // TestNoNeighborWithAPasswordThatTheKernelRefuses depends on a log message of GoBGP:
@@ -42,15 +43,11 @@ func counter(t *testing.T, name string) int {
 	t.Helper()
 	for _, file := range []string{"/proc/net/netstat", "/proc/net/snmp"} {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for pair := range slices.Chunk(strings.Split(string(text), "\n"), 2) {
 			if at := slices.Index(strings.Fields(pair[0]), name); at > 0 {
 				n, err := strconv.Atoi(strings.Fields(pair[1])[at])
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				return n
 			}
 		}

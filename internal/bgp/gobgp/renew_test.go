@@ -15,6 +15,7 @@ import (
 
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // impatient is a router with a hold time of 3 s. It closes a connection on which it gets no
@@ -148,16 +149,12 @@ func TestANeighborWhoseRemovalFailedIsAddedAgain(t *testing.T) {
 	p.Password = "secret"
 	apply(t, s, state(p))
 	a := application{Server: s, ctx: t.Context()}
-	if err := a.removePeer(s.found.peers[p.Name()]); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, a.removePeer(s.found.peers[p.Name()]))
 	held := s.found.peers[p.Name()]
 	if !held.AdminDown || held.Password != "" {
 		t.Errorf("the server remembers the neighbor as %+v, want it down without a password", held)
 	}
-	if err := a.addPeer(held); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, a.addPeer(held))
 	if err := s.renew(s.engine, p.Address); err != nil {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // quiet watches routers that must not change a route. No event shows that none will come, so it waits.
@@ -73,9 +74,7 @@ func TestAFinalStopWithdrawsRoutesDespiteGracefulRestart(t *testing.T) {
 	apply(t, s, state(graceful(peer("192.0.2.2")), graceful(birdPeer("192.0.2.3"))))
 	frr.Await("198.51.100.1/32 via 192.0.2.1")
 	bird.Await("198.51.100.1/32 via 192.0.2.1")
-	if err := s.Stop(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Stop(t.Context(), false))
 	frr.Await()
 	bird.Await()
 	if !bgptest.Eventually(func() bool { return strings.Contains(bird.Log(), goodbye) }) {

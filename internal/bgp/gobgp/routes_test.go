@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 func TestRoutersInstallAndRemoveRoutesOfBothFamilies(t *testing.T) {
@@ -80,9 +81,7 @@ func TestAttributesArriveAndChangeInPlace(t *testing.T) {
 
 	monitor := bird.Monitor()
 	r[0].Attributes.Communities = []uint32{peering.GracefulShutdown}
-	if err := s.Change(t.Context(), r[:1], nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Change(t.Context(), r[:1], nil))
 	bird.AwaitSays("show route 198.51.100.1/32 all", "(65535,0)")
 	frr.AwaitSays("show bgp ipv4 unicast 198.51.100.1/32", "graceful-shutdown")
 	for _, e := range monitor.Events(t) {
@@ -117,9 +116,7 @@ func TestAFailedReplacementKeepsTheOldRoute(t *testing.T) {
 	apply(t, s, state())
 	old := routes("198.51.100.1/32")
 	announce(t, s, old...)
-	if err := s.engine.bgp.StopBgp(t.Context(), &api.StopBgpRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.engine.bgp.StopBgp(t.Context(), &api.StopBgpRequest{}))
 	other := routes("198.51.100.1/32", "198.51.100.2/32")
 	other[0].Attributes.Communities = []uint32{1}
 	if err := s.Announce(t.Context(), other); err == nil {
@@ -135,9 +132,7 @@ func TestAFailedReplacementKeepsTheOldRoute(t *testing.T) {
 func TestPoliciesOfNeighborsDoNotShareLargeCommunities(t *testing.T) {
 	a := peering.Attributes{LargeCommunities: []string{"65000:1:1", "65000:1:2", "65000:1:3", "65000:1:4"}, Marks: []string{"65000:1:5"}}
 	attrs, err := attributesOf(a, ourAS, bgp.RF_IPv4_UC, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, one := range attrs {
 		if large, is := one.(*bgp.PathAttributeLargeCommunities); is && len(large.Values) == 5 && cap(large.Values) == 5 {
 			return

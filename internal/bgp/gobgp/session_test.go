@@ -76,9 +76,7 @@ func await(t testing.TB, s *Server, want ...string) {
 	t.Helper()
 	bgptest.Await(t, "the learned routes", strings.Join(want, "\n"), func() string {
 		all, err := s.Learned(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		var lines []string
 		for _, r := range all {
 			lines = append(lines, fmt.Sprintf("%v via %v from %v", r.Prefix, r.NextHop, r.From))
@@ -131,13 +129,9 @@ func TestADownNeighborIsResetOnceAndComesBack(t *testing.T) {
 
 	// The session must be down at the second reset, also if this test is slow.
 	allow := refuseConnections(t, router)
-	if err := s.Down(t.Context(), netip.MustParseAddr("192.0.2.2")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Down(t.Context(), netip.MustParseAddr("192.0.2.2")))
 	neighborIs(t, s, "192.0.2.2", "down", func(n peering.NeighborStatus) bool { return n.State != peering.Established && n.Flaps == 1 })
-	if err := s.Down(t.Context(), netip.MustParseAddr("192.0.2.2")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Down(t.Context(), netip.MustParseAddr("192.0.2.2")))
 	allow()
 	n := established(t, s, "192.0.2.2")
 	router.Await("198.51.100.1/32 via 192.0.2.1")

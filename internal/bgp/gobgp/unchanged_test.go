@@ -17,6 +17,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // messageCounter is a neighbor that counts the messages about each route. FRR cannot tell: its time of the last
@@ -44,9 +45,7 @@ func newCounter(t testing.TB) *messageCounter {
 			Transport: &api.Transport{PassiveMode: true},
 		}}),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	return c
 }
@@ -114,9 +113,7 @@ func TestWhatHappensToOtherRoutesSendsNoRouteAgain(t *testing.T) {
 		other := fmt.Sprintf("group %d", i)
 		comes := of(other, fmt.Sprintf("192.0.2.%d/32", i), fmt.Sprintf("2001:db8:2::%x/128", i))
 		plain := routes(fmt.Sprintf("192.0.2.%d/32", 100+i))
-		if err := s.Change(context.Background(), plain, nil); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, s.Change(context.Background(), plain, nil))
 		set(slices.Concat(stay, plain, comes), stays, named(other, "127.0.0.2"))
 		set(slices.Concat(stay, comes), stays, named(other, "127.0.0.2"), named("nobody", "192.0.2.254"))
 		if i%5 == 0 && !bgptest.Eventually(func() bool { return arrived(comes) }) {

@@ -10,6 +10,7 @@ import (
 
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/testing/bgptest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 const weightedAddress = "198.51.100.1"
@@ -107,9 +108,7 @@ func accepting(t *testing.T, n *bgptest.Namespace) *atomic.Int32 {
 	var listener net.Listener
 	var err error
 	n.Do(func() { listener, err = net.Listen("tcp", weightedAddress+":80") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	var count atomic.Int32
 	go func() {
@@ -143,7 +142,5 @@ func connect(t *testing.T, n *bgptest.Namespace, connections int) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }

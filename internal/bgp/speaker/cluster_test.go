@@ -63,9 +63,7 @@ func (c install) node(name string) string {
 	name = name + "-of-" + c.namespace
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "1"}}}
 	made, err := c.core.CoreV1().Nodes().Create(c.t.Context(), node, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 	made.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.10"}}
 	if _, err := c.core.CoreV1().Nodes().UpdateStatus(c.t.Context(), made, metav1.UpdateOptions{}); err != nil {
 		c.t.Fatal(err)
@@ -78,9 +76,7 @@ func (c install) configure(name, spec string) {
 	c.t.Helper()
 	object := configuration(c.t, name, spec)
 	object.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: c.namespace}
-	if err := c.clients.BGP.Post().Namespace(c.namespace).Resource("configs").Body(&object).Do(c.t.Context()).Error(); err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, c.clients.BGP.Post().Namespace(c.namespace).Resource("configs").Body(&object).Do(c.t.Context()).Error())
 }
 
 // configured returns the BGPConfiguration with this name, and whether it exists.
@@ -102,9 +98,7 @@ func (c install) password(name, value string) {
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(c.t.Context(), secret, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 }
 
 // service makes the Service web with an address. It goes with the test.
@@ -115,9 +109,7 @@ func (c install) service(address string, policy corev1.ServiceExternalTrafficPol
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: annotations},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: policy, Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 	c.t.Cleanup(func() { _ = services.Delete(context.Background(), "web", metav1.DeleteOptions{}) })
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
 	if _, err := services.UpdateStatus(c.t.Context(), svc, metav1.UpdateOptions{}); err != nil {
@@ -141,7 +133,7 @@ type member struct {
 	server *fakeServer
 	kernel *fakeKernel
 	stop   func()
-	expect.Log
+	log    expect.Log
 }
 
 // speak runs a speaker on node until the test ends.
@@ -149,7 +141,7 @@ func (c install) speak(node string, change func(*Setup)) *member {
 	c.t.Helper()
 	m := &member{server: newFakeServer(), kernel: newFakeKernel()}
 	setup := Setup{
-		Node: node, Namespace: c.namespace, Metrics: "0", Health: "0", StateDir: c.t.TempDir(), Log: slog.New(slog.NewTextHandler(m, nil)),
+		Node: node, Namespace: c.namespace, Metrics: "0", Health: "0", StateDir: c.t.TempDir(), Log: slog.New(slog.NewTextHandler(&m.log, nil)),
 		lastWrite: time.Minute, // enough for a busy API server
 	}
 	if change != nil {
@@ -166,7 +158,7 @@ func (c install) speak(node string, change func(*Setup)) *member {
 			c.t.Errorf("the speaker ended with %v", err)
 		}
 		if c.t.Failed() {
-			c.t.Log(m.Log.String())
+			c.t.Log(m.log.String())
 		}
 	})
 	c.t.Cleanup(m.stop)
@@ -203,9 +195,7 @@ func TestPasswordsAreReadAndFollowed(t *testing.T) {
 	eventuallyIs(t, "the session", sessions1+" md5 hush-1", m.server.String)
 	c.password("bgp", "hush-2")
 	eventuallyIs(t, "the session with another password", sessions1+" md5 hush-2", m.server.String)
-	if err := c.core.CoreV1().Secrets(c.namespace).Delete(t.Context(), "bgp", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.core.CoreV1().Secrets(c.namespace).Delete(t.Context(), "bgp", metav1.DeleteOptions{}))
 	eventuallyIs(t, "whether the status reports the missing Secret", "true", func() string {
 		return fmt.Sprint(strings.Contains(fmt.Sprint(c.nodeStatus(node)), "does not exist: the password that was there before is in use"))
 	})
@@ -215,8 +205,8 @@ func TestPasswordsAreReadAndFollowed(t *testing.T) {
 		t.Error(all)
 	}
 	m.stop()
-	if strings.Contains(m.Log.String(), "hush") {
-		t.Error(m.Log.String())
+	if strings.Contains(m.log.String(), "hush") {
+		t.Error(m.log.String())
 	}
 }
 
@@ -271,9 +261,7 @@ func TestTheStatusOfANodeFollowsTheSpeaker(t *testing.T) {
 	}
 	eventuallyIs(t, "the events", "NeighborUp RouterIDResolved", func() string {
 		events, err := c.core.CoreV1().Events(c.namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		found := map[string]bool{}
 		for _, e := range events.Items {
 			found[e.Reason] = true
@@ -356,9 +344,7 @@ func TestADeletedNodeIsSeen(t *testing.T) {
 		return fmt.Sprint(complete, caches.NodeDeleted())
 	}
 	eventuallyIs(t, "what is known of an existing node", "true false", seen)
-	if err := c.core.CoreV1().Nodes().Delete(t.Context(), node, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.core.CoreV1().Nodes().Delete(t.Context(), node, metav1.DeleteOptions{}))
 	eventuallyIs(t, "what is known of a deleted node", "true true", seen)
 }
 
@@ -383,24 +369,18 @@ func TestASpeakerRecognizesItsUninstallation(t *testing.T) {
 	m.kernel.hold("kube-lb0", "203.0.113.7/32")
 	eventuallyIs(t, "the routes", "203.0.113.7/32", m.server.announces)
 
-	if err := c.core.AppsV1().DaemonSets(c.namespace).Delete(t.Context(), "lbnodeagent", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventuallyIs(t, "whether the log has the deletion", "true", func() string { return fmt.Sprint(strings.Contains(m.Log.String(), "daemonSetDeleted")) })
-	if err := bindings.Delete(t.Context(), user, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.core.AppsV1().DaemonSets(c.namespace).Delete(t.Context(), "lbnodeagent", metav1.DeleteOptions{}))
+	eventuallyIs(t, "whether the log has the deletion", "true", func() string { return fmt.Sprint(strings.Contains(m.log.String(), "daemonSetDeleted")) })
+	expect.NoError(t, bindings.Delete(t.Context(), user, metav1.DeleteOptions{}))
 	powerless, err := kubernetes.NewForConfig(as.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	eventuallyIs(t, "whether the rights are gone", "true", func() string {
 		_, err := powerless.CoreV1().Pods(c.namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
 		return fmt.Sprint(apierrors.IsForbidden(err))
 	})
 	m.stop()
 	expect.Equal(t, "routes", m.server.last, "203.0.113.7/32 65535:0 pref 0")
-	if !strings.Contains(m.Log.String(), "cause=uninstalled") {
+	if !strings.Contains(m.log.String(), "cause=uninstalled") {
 		t.Error("the log does not say that PureLB was uninstalled")
 	}
 }
@@ -417,9 +397,7 @@ func (c install) daemon(node string) *corev1.Pod {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 	yes := true
 	spec.NodeName = node
 	pod, err := c.core.CoreV1().Pods(c.namespace).Create(c.t.Context(), &corev1.Pod{
@@ -428,8 +406,6 @@ func (c install) daemon(node string) *corev1.Pod {
 		}},
 		Spec: spec,
 	}, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 	return pod
 }

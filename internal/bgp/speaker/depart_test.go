@@ -158,9 +158,7 @@ func TestHowASpeakerEndsItsSessions(t *testing.T) {
 				w.cancel()
 				tt.meanwhile(w)
 				pass(4 * time.Second)
-				if err := w.end(); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, w.end())
 				expect.Equal(t, "routes", w.server.last, tt.asked)
 				expect.Equal(t, "the end", w.server.String(), tt.want)
 				if !w.bfd.closed {
@@ -226,15 +224,13 @@ func TestRoutersKeepRoutesOnlyForASuccessor(t *testing.T) {
 				pass(200 * time.Millisecond)
 				// A change of the node during the end does not change the attributes of the routes.
 				w.cluster.change(func(s *intent.Snapshot) { s.Node.Labels = map[string]string{"rack": "2"} })
-				if err := w.end(); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, w.end())
 				if took := time.Since(began); took != tt.limit {
 					t.Errorf("the end took %s, want %s", took, tt.limit)
 				}
 				expect.Equal(t, "routes", w.server.last, tt.asked)
 				expect.Equal(t, "the end", w.server.String(), tt.want)
-				if said := "cause=" + tt.cause.String() + " reason=\"the test says so\""; !strings.Contains(w.Log.String(), said) {
+				if said := "cause=" + tt.cause.String() + " reason=\"the test says so\""; !strings.Contains(w.log.String(), said) {
 					t.Errorf("the log does not say %s", said)
 				}
 			})
@@ -269,9 +265,7 @@ func TestRoutersHaveTimeToPreferOtherNodes(t *testing.T) {
 				pass(tt.before)
 				began := time.Now()
 				w.cancel()
-				if err := w.end(); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, w.end())
 				if took, limit := time.Since(began), max(tt.limit, 100*time.Millisecond); took < limit || took > limit+100*time.Millisecond {
 					t.Errorf("the end took %s, want %s", took, limit)
 				}
@@ -295,9 +289,7 @@ func TestTheLastReportIsAboutTheEnd(t *testing.T) {
 		w.cancel()
 		pass(4 * time.Second)
 		close(release)
-		if err := w.end(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.end())
 		synctest.Wait()
 		expect.Contains(t, "conditions", w.reports.conditions(), "Ready False AgentShutdown: ")
 		if n := w.reports.count - before; n != 2 {
@@ -319,9 +311,7 @@ func TestTheServerStopsAfterARunningApply(t *testing.T) {
 		w.cancel()
 		pass(2 * settledFor)
 		close(release)
-		if err := w.end(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.end())
 		if w.server.applied == before {
 			t.Error("the server was not applied")
 		}

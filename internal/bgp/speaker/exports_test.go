@@ -141,15 +141,11 @@ func afterAnEarlierProcess(t *testing.T, spec, learned string, test func(*world)
 		before.start()
 		settle()
 		expect.Equal(t, "routes of the earlier process", before.kernel.String(), learned+" via [192.0.2.1] table 7 metric 20 proto 186")
-		if err := before.end(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, before.end())
 		w := newWorld(t, spec, "")
 		w.kernel, w.speaker.Kernel = before.kernel, before.kernel
 		test(w)
-		if err := w.end(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.end())
 	})
 }
 

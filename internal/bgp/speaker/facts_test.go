@@ -36,9 +36,7 @@ func TestAChangeDuringAReadCausesAnotherRead(t *testing.T) {
 func (w *world) readings() uint64 {
 	settle()
 	families, err := w.metrics.Gather()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	for _, f := range families {
 		if f.GetName() == "k8gobgp_metrics_collection_duration_seconds" {
 			return f.GetMetric()[0].GetHistogram().GetSampleCount()

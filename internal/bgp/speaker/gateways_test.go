@@ -61,7 +61,7 @@ func TestAnUnreadableRoutingTableChangesNoNeighbor(t *testing.T) {
 	inWorld(t, byGateway, func(w *world) { defaultGateway("192.0.2.1")(w.kernel) }, func(w *world) {
 		w.routed(func(k *fakeKernel) { k.gateways, k.gatewayErr = nil, errors.New("interrupted") })
 		expect.Equal(t, "neighbors", w.neighborNames(), "192.0.2.1")
-		if !strings.Contains(w.Log.String(), "interrupted") {
+		if !strings.Contains(w.log.String(), "interrupted") {
 			t.Error("the error is not logged")
 		}
 	})

@@ -20,6 +20,7 @@ import (
 	"purelb.io/purelb/internal/bgp/intent"
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/nodes/ending"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // The specs that a history ends with, and one that is refused.
@@ -111,9 +112,7 @@ func (w *world) result() string {
 		state = peering.State{}
 	}
 	text, err := json.MarshalIndent([]any{state, w.server.announces(), w.bfd.String(), w.kernel.advertising(), status}, "", " ")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	return string(text)
 }
 

@@ -238,7 +238,7 @@ func TestANewPasswordIsUsedAtOnceAndShownNowhere(t *testing.T) {
 		w.sees(func(s *intent.Snapshot) { s.Secrets = map[string]peering.Secret{"bgp": {Known: true}} })
 		expect.Equal(t, "sessions with a deleted Secret", w.server.String(), "asn 65000 id 192.0.2.10")
 		expect.Contains(t, "conditions", w.reports.conditions(), "secret purelb/bgp does not exist")
-		all += w.Log.String() + w.state() + w.reported() + w.reports.conditions() + fmt.Sprint(w.reports.last())
+		all += w.log.String() + w.state() + w.reported() + w.reports.conditions() + fmt.Sprint(w.reports.last())
 		if strings.Contains(all, "hush") {
 			t.Error("the log, the events or the status contain a password:\n" + all)
 		}
@@ -360,11 +360,11 @@ func TestAnIdleSpeakerReportsNothing(t *testing.T) {
 		established("192.0.2.1", 65001)(w.server)
 	}, func(w *world) {
 		w.reported()
-		before := w.Log.String()
+		before := w.log.String()
 		status := w.reports.last().Status
 		pass(time.Hour)
 		expect.Equal(t, "events", w.reported(), "")
-		expect.Equal(t, "log", strings.TrimPrefix(w.Log.String(), before), "")
+		expect.Equal(t, "log", strings.TrimPrefix(w.log.String(), before), "")
 		if peering.Differs(status, w.reports.last().Status) {
 			t.Error("the status of an idle speaker changes")
 		}

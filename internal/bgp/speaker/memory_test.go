@@ -91,14 +91,12 @@ func TestAnInvalidStoredInputIsIgnored(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, "", func(w *world) {
-				if err := os.WriteFile(w.memory, []byte(tt.text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, os.WriteFile(w.memory, []byte(tt.text), 0o600))
 				w.cluster.missing = true
 			}, func(w *world) {
 				pass(5 * time.Second)
 				expect.Equal(t, "sessions", w.server.String(), "")
-				if log := w.Log.String(); !strings.Contains(log, tt.want) || strings.Contains(log, "hush") {
+				if log := w.log.String(); !strings.Contains(log, tt.want) || strings.Contains(log, "hush") {
 					t.Errorf("the log is %s", log)
 				}
 				w.edit(oneNeighbor)

@@ -10,6 +10,7 @@ import (
 	bgpv1 "purelb.io/purelb/api/bgp/v1"
 	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/bgp/intent"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // known are the metrics that dashboards use, without the prefix k8gobgp_.
@@ -51,9 +52,7 @@ k8gobgp_router_id_info{asn="65000",node="node-a",router_id="192.0.2.10",source="
 		there := map[string]bool{}
 		look := func() {
 			families, err := w.metrics.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			for _, f := range families {
 				there[strings.TrimPrefix(f.GetName(), "k8gobgp_")] = true
 			}

@@ -64,7 +64,7 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 			if c := configured(w); c.Status != metav1.ConditionTrue {
 				t.Errorf("after the due time, the condition Configured is %+v, want True", c)
 			}
-			if log := w.Log.String(); strings.Count(log, "sessionsEndLater") != 1 {
+			if log := w.log.String(); strings.Count(log, "sessionsEndLater") != 1 {
 				t.Errorf("the log is %s", log)
 			}
 		})
@@ -90,7 +90,7 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 	})
 	t.Run("a neighbor above its limit does not wait", func(t *testing.T) {
 		afterEdit(t, limited, strings.Replace(limited, "peerAsn: 65001}", "peerAsn: 65001}, ebgpMultihop: {enabled: true}", 1), func(w *world) {
-			if log := w.Log.String(); !strings.Contains(log, "sessionsEndLater") {
+			if log := w.log.String(); !strings.Contains(log, "sessionsEndLater") {
 				t.Fatalf("the log does not say that the edit waits: %s", log)
 			}
 			w.serves(overLimit)
@@ -126,7 +126,7 @@ func TestAChangeThatEndsSessionsIsStaggered(t *testing.T) {
 				t.Errorf("the TTL is %d", got)
 			}
 			w.edit(other)
-			if log := w.Log.String(); strings.Count(log, "sessionsEndLater") != 2 {
+			if log := w.log.String(); strings.Count(log, "sessionsEndLater") != 2 {
 				t.Errorf("the log does not say that the next edit waits: %s", log)
 			}
 		})
@@ -148,7 +148,7 @@ func configured(w *world) metav1.Condition {
 
 func TestAChangeThatKeepsSessionsDoesNotWait(t *testing.T) {
 	afterEdit(t, oneNeighbor, strings.Replace(oneNeighbor, "}}]", "}, timers: {config: {holdTime: 9}}}]", 1), func(w *world) {
-		if log := w.Log.String(); strings.Contains(log, "sessionsEndLater") || w.server.state.Peers[0].Timers.Hold != 9*time.Second {
+		if log := w.log.String(); strings.Contains(log, "sessionsEndLater") || w.server.state.Peers[0].Timers.Hold != 9*time.Second {
 			t.Errorf("%+v\n%s", w.server.state.Peers[0].Timers, log)
 		}
 	})

@@ -142,14 +142,10 @@ func TestEndpointsOfThisNodeAreCounted(t *testing.T) {
 			endpoint("10.0.0.1", &node, nil), endpoint("10.0.0.2", &node, nil), endpoint("10.0.0.3", &node, &no), endpoint("10.0.0.4", &other, nil),
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	group := weighed(c.namespace, "/32")
 	group.UID = ""
-	if err := c.clients.PureLB.Post().Namespace(c.namespace).Resource("servicegroups").Body(&group).Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.clients.PureLB.Post().Namespace(c.namespace).Resource("servicegroups").Body(&group).Do(t.Context()).Error())
 	eventuallyIs(t, "the routes with weights", "203.0.113.1/32 weight 2", m.server.announces)
 	eventuallyIs(t, "the weight in the status", "203.0.113.1/32 2", func() string {
 		var all string
@@ -160,8 +156,6 @@ func TestEndpointsOfThisNodeAreCounted(t *testing.T) {
 		}
 		return all
 	})
-	if err := c.clients.PureLB.Delete().Namespace(c.namespace).Resource("servicegroups").Name("blue").Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.clients.PureLB.Delete().Namespace(c.namespace).Resource("servicegroups").Name("blue").Do(t.Context()).Error())
 	eventuallyIs(t, "the routes without the group", "203.0.113.1/32", m.server.announces)
 }

@@ -40,7 +40,7 @@ type world struct {
 	memory  string
 	metrics *prometheus.Registry
 	speaker *Speaker
-	expect.Log
+	log     expect.Log
 	// end stops the speaker and returns the result of Run.
 	end func() error
 	// restarted says that the speaker asked to begin again.
@@ -78,12 +78,8 @@ func configuration(t *testing.T, name, spec string) bgpv1.BGPConfiguration {
 	t.Helper()
 	c := bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: name, UID: types.UID(name), Generation: 1}}
 	text, err := yaml.YAMLToJSON([]byte(strings.ReplaceAll(spec, "\t", " ")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &c.Spec); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, json.Unmarshal(text, &c.Spec))
 	return c
 }
 
@@ -129,7 +125,7 @@ func newWorld(t *testing.T, spec, memory string) *world {
 	w.events, w.metrics = record.NewFakeRecorder(1000), prometheus.NewRegistry()
 	w.speaker = New(Options{
 		Node: "node-a", Namespace: "purelb", Server: w.server, Kernel: w.kernel, BFD: w.bfd, Cluster: w.cluster, Reports: w.reports,
-		Events: w.events, Metrics: NewMetrics(w.metrics, true, 10), Log: slog.New(slog.NewTextHandler(w, nil)), Memory: memory,
+		Events: w.events, Metrics: NewMetrics(w.metrics, true, 10), Log: slog.New(slog.NewTextHandler(&w.log, nil)), Memory: memory,
 		Restart: func() { w.restarted = true; w.cancel() },
 	})
 	return w

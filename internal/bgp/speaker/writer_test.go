@@ -16,6 +16,7 @@ import (
 	"purelb.io/purelb/internal/bgp/peering"
 	"purelb.io/purelb/internal/bgp/speaker/cluster"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // requests is a RoundTripper that lists the requests and forwards them.
@@ -36,9 +37,7 @@ func recorded(t testing.TB, list *[]string) cluster.Clients {
 	config := rest.CopyConfig(apitest.Config(t))
 	config.Wrap(func(to http.RoundTripper) http.RoundTripper { return requests{list, to} })
 	clients, err := cluster.NewClients(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return clients
 }
 
@@ -69,17 +68,13 @@ func TestTheNodeStatusIsOneRequestAndKeepsForeignFields(t *testing.T) {
 
 	theirs := c.nodeStatus(node)
 	theirs.Labels = map[string]string{"team": "network"}
-	if err := c.clients.BGP.Put().Resource(cluster.NodeStatuses).Name(node).Body(&theirs).Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.clients.BGP.Put().Resource(cluster.NodeStatuses).Name(node).Body(&theirs).Do(t.Context()).Error())
 	write("another program set a label", "PATCH status")
 	if got := c.nodeStatus(node).Labels["team"]; got != "network" {
 		t.Errorf("the label of another program is %q", got)
 	}
 
-	if err := c.clients.BGP.Delete().Resource(cluster.NodeStatuses).Name(node).Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.clients.BGP.Delete().Resource(cluster.NodeStatuses).Name(node).Do(t.Context()).Error())
 	write("another program deleted it", "PATCH status, PATCH "+node+", PATCH status")
 	write("the last change", "PATCH status")
 }
@@ -92,16 +87,12 @@ func TestFieldsOfAnEarlierVersionAreRemoved(t *testing.T) {
 	since := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	ready := metav1.Condition{Type: bgpv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "AllHealthy", LastTransitionTime: since}
 	object := bgpv1.BGPNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: node}}
-	if err := c.clients.BGP.Post().Resource(cluster.NodeStatuses).Body(&object).Do(t.Context()).Into(&object); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.clients.BGP.Post().Resource(cluster.NodeStatuses).Body(&object).Do(t.Context()).Into(&object))
 	object.Status = bgpv1.BGPNodeStatusStatus{
 		NodeName: node, VRFs: []bgpv1.NodeVRF{{Name: "red", RD: "1:1"}}, Conditions: []metav1.Condition{ready},
 		RIB: &bgpv1.NodeRIB{LocalRouteCount: 1, LocalRoutes: []bgpv1.RIBRoute{{Prefix: "192.0.2.1/32", NextHop: "0.0.0.0"}}, Truncated: true},
 	}
-	if err := c.clients.BGP.Put().Resource(cluster.NodeStatuses).Name(node).SubResource("status").Body(&object).Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.clients.BGP.Put().Resource(cluster.NodeStatuses).Name(node).SubResource("status").Body(&object).Do(t.Context()).Error())
 	ready.LastTransitionTime = metav1.Now()
 	status := bgpv1.BGPNodeStatusStatus{NodeName: node, Healthy: true, Conditions: []metav1.Condition{ready}, RIB: &bgpv1.NodeRIB{}}
 	n := nodeWriter{gaps: gaps}

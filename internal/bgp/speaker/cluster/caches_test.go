@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"purelb.io/purelb/internal/testing/expect"
 )
 
 // A process may need the Services of a group that was made and deleted after its start.
 func TestTheWatchOnServicesOfGroupsGoesOn(t *testing.T) {
 	clients, err := NewClients(&rest.Config{Host: "http://api.example"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	c := NewCaches(clients, "node-a", "purelb", slog.New(slog.DiscardHandler))
 	over, end := context.WithCancel(t.Context())
 	end() // no request is sent
@@ -71,9 +71,7 @@ func TestWhetherOtherNodesServe(t *testing.T) {
 			}
 			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
 		})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		got, err := NewCaches(clients, "node-a", "purelb", slog.New(slog.DiscardHandler)).OthersServe(t.Context())
 		if got != tt.want || (err == nil) != (tt.status == http.StatusOK) {
 			t.Errorf("status %d with %q: %v, %v, want %v", tt.status, tt.nodes, got, err, tt.want)

@@ -85,12 +85,8 @@ func snapshot(t *testing.T, spec string) intent.Snapshot {
 	t.Helper()
 	c := bgpv1.BGPConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: "purelb", Name: "default", UID: "1", Generation: 1}}
 	text, err := yaml.YAMLToJSON([]byte(spec))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &c.Spec); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, json.Unmarshal(text, &c.Spec))
 	return intent.Snapshot{
 		Configs: []bgpv1.BGPConfiguration{c},
 		Node:    &intent.NodeFacts{Node: peering.Node{Name: "node-a", InternalIPs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}},
@@ -118,9 +114,7 @@ func logTo(t testing.TB) *slog.Logger {
 func speak(t testing.TB, log *slog.Logger, c *cluster, r *reports, router *bgptest.Router, cause ending.Cause) (stop func()) {
 	t.Helper()
 	kernel, err := routing.New(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	watch := bfd.New(log)
 	s := speaker.New(speaker.Options{
 		Node: "node-a", Namespace: "purelb", Server: gobgp.New(log), Kernel: kernel, BFD: lastBFD{watch, router}, Cluster: c, Reports: r,
