@@ -110,6 +110,17 @@ func TestAWrongAnswerToARegistrationCostsNoAddress(t *testing.T) {
 	}
 }
 
+// The backend lost the grant of an address in use, granted another one for its registration, and the answer was lost.
+func TestALostAnswerToARegistrationIsAskedAgain(t *testing.T) {
+	b, r := adopted(t)
+	b.register()
+	b.answer(b.send(webV4), failed(ipam.KindUnknown))
+	b.drop(r)
+	b.released(b.returns("203.0.113.7"), nil)
+	b.answer(b.send(webV4), granted("203.0.113.8"))
+	b.returns("203.0.113.8")
+}
+
 // The backend has an address for a key of a Service, which has that address by another key.
 func TestSurplusInUseIsGivenBackLater(t *testing.T) {
 	b := newBacked(t, false)

@@ -80,10 +80,11 @@ func (c *Claims) withdraw(e *claimed) {
 	if !c.leaves(e) {
 		return
 	}
-	a, doubtful := e.grant.Address, e.ask && !e.usable
+	// A usable grant was to be registered. If no answer came, the backend may have granted another address.
+	a, doubtful := e.grant.Address, e.ask && (!e.usable || e.failure != nil && e.failure.Kind == KindUnknown)
 	c.giveBack(e, a)
 	c.grant(e, Grant{}, false)
-	e.ask = doubtful // a usable grant was to be registered
+	e.ask = doubtful
 }
 
 // sent returns the claim of e as it is sent. A usable grant is registered.
