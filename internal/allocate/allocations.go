@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/service"
@@ -194,7 +195,7 @@ func (l *allocations) decideLocked(r service.Request) (decision, error) {
 	if err := l.hold(owner(r), d.Choice); err != nil {
 		return decision{}, err
 	}
-	d.ended = without(r.Held, d.Result.Addresses)
+	d.ended = addr.Without(r.Held, d.Result.Addresses)
 	l.claim(owner(r), l.claims(r, d.Choice))
 	d.bind, d.unbind = l.bound(r, d.Choice)
 	l.wait(r, d.Choice)

@@ -304,7 +304,7 @@ func askBackends(l *allocations, requests []service.Request, seen map[string]int
 			continue
 		}
 		d, err := l.decide(r)
-		if err == nil && claimed[r.Key()] && len(without(d.Result.Addresses, r.Shown)) > 0 {
+		if err == nil && claimed[r.Key()] && len(addr.Without(d.Result.Addresses, r.Shown)) > 0 {
 			seen["next group"]++
 			return false
 		}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/census"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/service"
@@ -68,7 +69,7 @@ func (l *allocations) withhold(who ipam.Owner, addresses []netip.Addr) {
 // not show yet. It fails if an address is not free for the Service. Then nothing may be written.
 func (l *allocations) hold(who ipam.Owner, choice ipam.Choice) error {
 	store := l.cluster.Store
-	for _, a := range without(choice.Result.Addresses, store.Shown(who)) {
+	for _, a := range addr.Without(choice.Result.Addresses, store.Shown(who)) {
 		if err := store.Hold(a, who, l.cluster.Wide(a)); err != nil {
 			return fmt.Errorf("hold what was chosen for service %s: %w", who, err)
 		}
@@ -87,7 +88,7 @@ func (l *allocations) keepOnly(who ipam.Owner, addresses []netip.Addr) {
 func (l *allocations) holdsMore(who ipam.Owner, addresses []netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(without(l.cluster.Store.Shown(who), addresses)) > 0
+	return len(addr.Without(l.cluster.Store.Shown(who), addresses)) > 0
 }
 
 // settle records that, according to the API server, a Service shows these addresses. It frees all
@@ -120,7 +121,7 @@ func (l *allocations) note(r service.Request) (contended []netip.Addr, news bool
 		// It shows an address that its last Service was about to give back to a backend.
 		l.wake(owner(r))
 	}
-	return without(l.cluster.Store.Contended(owner(r)), before), news
+	return addr.Without(l.cluster.Store.Contended(owner(r)), before), news
 }
 
 // holders returns the Services that hold a.

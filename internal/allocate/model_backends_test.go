@@ -169,7 +169,9 @@ func (b *box) find(is func(*boxGrant) bool) *boxGrant {
 	return nil
 }
 
-func (b *box) drop(grants []*boxGrant) { b.grants = without(b.grants, grants) }
+func (b *box) drop(grants []*boxGrant) {
+	b.grants = slices.DeleteFunc(slices.Clone(b.grants), func(g *boxGrant) bool { return slices.Contains(grants, g) })
+}
 
 // free returns the addresses of a family that the backend can grant.
 func (b *box) free(f addr.Family) []netip.Addr {

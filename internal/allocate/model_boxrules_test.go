@@ -38,7 +38,7 @@ func (m *model) checkGranted(who ipam.Owner, fresh []netip.Addr) {
 // it and does not ask for a replacement. An address that another controller wrote does not
 // count: the allocator may have started while the Service did not show it.
 func (m *model) checkStays(r service.Request, now []netip.Addr) {
-	for _, ip := range without(without(r.Shown, now), m.foreign[owner(r)]) {
+	for _, ip := range addr.Without(addr.Without(r.Shown, now), m.foreign[owner(r)]) {
 		asks := slices.ContainsFunc(r.Asked, func(a netip.Addr) bool { return a != ip && addr.FamilyOf(a) == addr.FamilyOf(ip) })
 		if slices.Contains(m.boxed[owner(r)], ip) && slices.Contains(m.given[owner(r)], ip) && r.Wants(addr.FamilyOf(ip)) && !r.Reevaluate && !asks {
 			m.t.Fatalf("%s loses %s, which the backend granted, and gets %s", r.Key(), ip, now)

@@ -168,7 +168,7 @@ func (m *model) checkAdopted(r service.Request, now []netip.Addr) {
 	if r.Owner != service.Adopted || !r.Adopt || r.Reevaluate {
 		return
 	}
-	for _, ip := range without(r.Held, now) {
+	for _, ip := range addr.Without(r.Held, now) {
 		f := addr.FamilyOf(ip)
 		if r.Wants(f) && !slices.ContainsFunc(r.Asked, func(a netip.Addr) bool { return addr.FamilyOf(a) == f }) {
 			m.t.Fatalf("%s shows %s and is adopted, but loses %s and gets %s", r.Key(), r.Held, ip, now)

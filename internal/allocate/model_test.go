@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/groups"
 	"purelb.io/purelb/internal/service"
@@ -172,8 +173,8 @@ func (m *model) begin(who ipam.Owner) {
 	before := m.allocations.cluster.Store.Held(who)
 	d, err := m.allocations.decide(r)
 	must(m.t, err)
-	m.fair(who, without(d.Result.Addresses, r.Held), before)
-	m.checkGranted(who, without(d.Result.Addresses, r.Held))
+	m.fair(who, addr.Without(d.Result.Addresses, r.Held), before)
+	m.checkGranted(who, addr.Without(d.Result.Addresses, r.Held))
 	m.checkAdopted(r, d.Result.Addresses)
 	if now := m.live[who]; now != nil && now.ResourceVersion == svc.ResourceVersion {
 		m.checkStays(r, d.Result.Addresses)
@@ -181,7 +182,7 @@ func (m *model) begin(who ipam.Owner) {
 	// The cache may still have an earlier Service of the same name. That one gets its own
 	// address again, which the rules may deny to the present Service.
 	if now := m.live[who]; !m.unsettled[who] && now != nil && now.UID == svc.UID {
-		m.lawful(r, without(without(d.Result.Addresses, r.Held), m.given[who]))
+		m.lawful(r, addr.Without(addr.Without(d.Result.Addresses, r.Held), m.given[who]))
 	}
 	if d.bind || d.unbind {
 		m.bind(who, svc, d.bind)
@@ -300,8 +301,8 @@ func (m *model) fair(who ipam.Owner, fresh, before []netip.Addr) {
 			m.t.Fatalf("%s gets %s, where %v", who, c.Addr, c)
 		}
 	}
-	for _, a := range without(fresh, before) {
-		if others := without(m.allocations.cluster.Store.Contenders(a), []ipam.Owner{who}); len(others) > 0 {
+	for _, a := range addr.Without(fresh, before) {
+		if others := slices.DeleteFunc(m.allocations.cluster.Store.Contenders(a), func(other ipam.Owner) bool { return other == who }); len(others) > 0 {
 			m.t.Fatalf("%s gets %s, which %s show", who, a, others)
 		}
 	}

@@ -37,7 +37,7 @@ func (b *box) busy(h ipam.Holder) bool {
 
 // serve takes the work of a holder in the queue.
 func (b *box) serve(h ipam.Holder) {
-	b.due = without(b.due, []ipam.Holder{h})
+	b.due = slices.DeleteFunc(slices.Clone(b.due), func(other ipam.Holder) bool { return other == h })
 	w := b.m.allocations.Work(h)
 	for _, g := range w.Release {
 		b.m.checkRelease(g)

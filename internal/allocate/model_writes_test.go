@@ -8,6 +8,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
 
+	"purelb.io/purelb/internal/addr"
 	"purelb.io/purelb/internal/allocate/ipam"
 	"purelb.io/purelb/internal/service"
 )
@@ -67,7 +68,7 @@ func (m *model) write(w write) bool {
 	// A Service keeps an address that another controller gave it, even if a Service of ours also
 	// holds the address.
 	contended := m.allocations.cluster.Store.Contended(w.who)
-	m.foreign[w.who] = without(m.foreign[w.who], without(m.foreign[w.who], contended))
+	m.foreign[w.who] = addr.Without(m.foreign[w.who], addr.Without(m.foreign[w.who], contended))
 	return true
 }
 

@@ -50,7 +50,7 @@ const (
 
 // reportAssigned writes an event for each new address.
 func (s *services) reportAssigned(svc *corev1.Service, r service.Request, d decision) {
-	fresh := without(d.Result.Addresses, r.Held)
+	fresh := addr.Without(d.Result.Addresses, r.Held)
 	if len(fresh) == 0 {
 		return
 	}
@@ -80,7 +80,7 @@ func (s *services) reportLost(svc *corev1.Service, r service.Request, d decision
 		return
 	}
 	for _, a := range d.ended {
-		s.reportReleased(svc, a, whyEnded(a, r, without(d.Result.Addresses, r.Held)))
+		s.reportReleased(svc, a, whyEnded(a, r, addr.Without(d.Result.Addresses, r.Held)))
 	}
 	s.log.Info("addressReleased", "service", r.Key(), "address", addr.Join(d.ended, ", "))
 }
@@ -168,9 +168,4 @@ func (s *services) event(svc *corev1.Service, eventType, reason, message string)
 		APIVersion: "v1", Kind: "Service",
 		Namespace: svc.Namespace, Name: svc.Name, UID: svc.UID, ResourceVersion: svc.ResourceVersion,
 	}, eventType, reason, "%s", message)
-}
-
-// without returns those of a that are not in b.
-func without[E comparable](a, b []E) []E {
-	return slices.DeleteFunc(slices.Clone(a), func(x E) bool { return slices.Contains(b, x) })
 }

@@ -1,7 +1,6 @@
 package allocate_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +30,7 @@ import (
 	"purelb.io/purelb/internal/allocate"
 	"purelb.io/purelb/internal/service"
 	"purelb.io/purelb/internal/testing/apitest"
+	"purelb.io/purelb/internal/testing/expect"
 	"purelb.io/purelb/internal/testing/processes"
 )
 
@@ -114,7 +114,7 @@ func (w *world) clean() {
 type running struct {
 	world   *world
 	metrics *prometheus.Registry
-	log     *log
+	log     *expect.Log
 	cancel  context.CancelFunc
 	done    chan error
 }
@@ -122,7 +122,7 @@ type running struct {
 // allocator starts an allocator. It ends with the test.
 func (w *world) allocator(change ...func(*allocate.Options)) *running {
 	w.Helper()
-	r := &running{world: w, metrics: prometheus.NewRegistry(), log: &log{}, done: make(chan error, 1)}
+	r := &running{world: w, metrics: prometheus.NewRegistry(), log: &expect.Log{}, done: make(chan error, 1)}
 	opt := allocate.Options{
 		Namespace: w.namespace, Rules: service.Rules{ByDefault: true}, LeaderElect: true, Metrics: r.metrics,
 		// The times are long: a busy machine that stops this process or the API server for
@@ -158,24 +158,6 @@ func (r *running) stop() {
 	if r.world.Failed() {
 		r.world.Logf("log of the allocator:\n%s", r.log)
 	}
-}
-
-// log is the log of an allocator.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // patience limits how long a test waits for something that must happen. A busy machine may stop a
